@@ -1,0 +1,31 @@
+"""Every failure a user can meet has a name here, and a message with name, number and remedy."""
+
+from __future__ import annotations
+
+
+class MepolError(Exception):
+    """Base of every error that mepol raises on purpose; the command line prints it as one sentence."""
+
+
+class ConfigError(MepolError, ValueError):
+    """A setting is unknown, impossible or out of range."""
+
+
+class ParticleError(MepolError, ValueError):
+    """Particles that no entropy can be estimated from (wrong shape, NaN, too few, flat)."""
+
+
+class CoincidentParticlesError(ParticleError):
+    """So many particles coincide that the k-nearest-neighbour volumes are zero."""
+
+
+class EnvironmentFault(MepolError, RuntimeError):
+    """The environment broke its contract: unusable spaces, a wrong shape, a NaN."""
+
+
+class PolicyFileError(MepolError, ValueError):
+    """A policy file is truncated, foreign or does not describe a policy."""
+
+
+class RunError(MepolError, RuntimeError):
+    """A run directory is missing, incomplete, or already holds a run."""
