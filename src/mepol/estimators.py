@@ -1,0 +1,103 @@
+"""The paper's estimators, Eq. 1-3: k-nearest-neighbour entropy, its importance-weighted form, and the KL.
+
+    Eq. 1  H_k(f)      = -1/N sum_i ln(k / (N V_i))       + ln k - psi(k)
+    Eq. 2  H_k(f' | f) = -    sum_i W_i/k ln(W_i / V_i)   + ln k - psi(k),   W_i = sum of w_j over N_i^k
+    Eq. 3  KL(f || f') =  1/N sum_i ln((k / N) / W_i)
+
+The paper writes V_i^k with a power of the radius; here volumes are logarithms, so D = 200 cannot overflow.
+The neighbour set N_i^k excludes i, as the paper has it (the authors' code includes it; docs/decisions.md, 1).
+
+Three functions take arrays and stand alone; their torch counterparts, differentiable in the weights,
+are what the algorithm climbs. All results are in nats.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy.special import digamma
+from torch import Tensor
+
+from mepol.errors import ParticleError
+from mepol.neighbours import Neighbours, neighbours
+
+
+def knn_entropy(x: ArrayLike, k: int, *, eps: float = 0.0) -> float:
+    """Differential entropy, in nats, of the density that drew the rows of `x` (N, D). Eq. 1."""
+    return entropy(neighbours(x, k, eps=eps))
+
+
+def weighted_knn_entropy(x: ArrayLike, weights: ArrayLike, k: int, *, eps: float = 0.0) -> float:
+    """Entropy, in nats, of the density f' from rows of `x` (N, D) drawn from f. Eq. 2.
+
+    weights: (N,) proportional to f'(x) / f(x); they need not be normalised.
+    """
+    near = neighbours(x, k, eps=eps)
+    return float(weighted_entropy(neighbour_mass(_normalised(weights, near.n), near), near))
+
+
+def knn_kl(x: ArrayLike, weights: ArrayLike, k: int) -> float:
+    """KL(f || f'), in nats, from rows of `x` (N, D) drawn from f; weights as in `weighted_knn_entropy`. Eq. 3.
+
+    An estimate: it may fall slightly below 0. A neighbourhood without any weight makes it infinite.
+    """
+    near = neighbours(x, k, eps=float(np.finfo(np.float64).tiny))  # volumes play no part in Eq. 3
+    return float(state_kl(neighbour_mass(_normalised(weights, near.n), near), near))
+
+
+def entropy(near: Neighbours) -> float:
+    """Entropy of the sampling density, in nats (Eq. 1)."""
+    return float(near.log_volume.mean()) - math.log(near.k / near.n) + _bias(near.k)
+
+
+def neighbour_mass(weights: Tensor, near: Neighbours) -> Tensor:
+    """W (N,) of Eq. 2: the weight that lies in each particle's neighbourhood; differentiable in `weights` (N,)."""
+    mass: Tensor = _NeighbourSum.apply(weights, near)  # type: ignore[no-untyped-call]
+    return mass
+
+
+def weighted_entropy(mass: Tensor, near: Neighbours) -> Tensor:
+    """Entropy of the weighted density, in nats (Eq. 2), from neighbour masses (N,)."""
+    log_volume = torch.from_numpy(near.log_volume)
+    return -(torch.xlogy(mass, mass) - mass * log_volume).sum() / near.k + _bias(near.k)
+
+
+def state_kl(mass: Tensor, near: Neighbours) -> Tensor:
+    """KL(sampled || weighted), in nats (Eq. 3), from neighbour masses (N,)."""
+    return math.log(near.k / near.n) - mass.log().mean()
+
+
+def effective_sample_size(weights: Tensor) -> Tensor:
+    """1 / sum w^2 for normalised weights (N,): N when equal, 1 when one particle holds all the weight."""
+    return 1.0 / weights.square().sum()
+
+
+def _bias(k: int) -> float:
+    return math.log(k) - float(digamma(k))
+
+
+class _NeighbourSum(torch.autograd.Function):
+    """adjacency @ weights. Sparse products sum in a fixed order, so threads cannot change a digit."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, weights: Tensor, near: Neighbours) -> Tensor:
+        ctx.near = near  # type: ignore[attr-defined]
+        return torch.from_numpy(near.adjacency @ weights.detach().numpy())
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> tuple[Tensor, None]:
+        near: Neighbours = ctx.near  # type: ignore[attr-defined]
+        return torch.from_numpy(near.adjacency.T @ grads[0].numpy()), None
+
+
+def _normalised(weights: ArrayLike, n: int) -> Tensor:
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (n,):
+        raise ParticleError(f"weights must have shape ({n},), one a particle, not {w.shape}")
+    total = float(w.sum())
+    if not (w >= 0.0).all() or not math.isfinite(total) or total <= 0.0:
+        raise ParticleError("weights must be finite, not negative, and not all zero")
+    return torch.from_numpy(w / total)
