@@ -1,0 +1,53 @@
+"""The one record that crosses from sampling to learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mepol.errors import EnvironmentFault
+
+
+@dataclass(frozen=True)
+class Batch:
+    """M trajectories of at most T steps, padded; what lies beyond a trajectory's length is never read.
+
+    states:  (M, T+1, S) float64, s_0 .. s_T as the environment gave them.
+    actions: (M, T, A) float32, as the policy drew them (the environment clips them itself).
+    lengths: (M,) int64, steps taken by each trajectory, 1 .. T.
+    """
+
+    states: NDArray[np.float64]
+    actions: NDArray[np.float32]
+    lengths: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        m, t = self.actions.shape[:2]
+        if self.states.ndim != 3 or self.states.shape[:2] != (m, t + 1) or self.lengths.shape != (m,):
+            raise EnvironmentFault(
+                f"a batch needs states (M, T+1, S), actions (M, T, A), lengths (M,); "
+                f"got {self.states.shape}, {self.actions.shape}, {self.lengths.shape}"
+            )
+        if m == 0 or self.lengths.min() < 1 or self.lengths.max() > t:
+            raise EnvironmentFault(f"every trajectory needs a length in [1, {t}], got {self.lengths.tolist()}")
+        finite = np.isfinite(self.states).all(axis=2) | ~self.visited(include_start=True)
+        if not finite.all():
+            env, step = (int(i) for i in np.argwhere(~finite)[0])
+            raise EnvironmentFault(f"environment {env} returned a NaN or infinite state at step {step}")
+
+    @property
+    def size(self) -> int:
+        """Number of particles N: steps taken by all trajectories."""
+        return int(self.lengths.sum())
+
+    def visited(self, *, include_start: bool = False) -> NDArray[np.bool_]:
+        """(M, T) mask of the steps taken; with `include_start`, (M, T+1) mask of the states seen."""
+        steps = np.arange(self.actions.shape[1] + include_start)
+        return steps < self.lengths[:, None] + include_start
+
+    def particles(self, features: tuple[int, ...]) -> NDArray[np.float64]:
+        """(N, D) the chosen coordinates of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
+        columns: NDArray[np.float64] = self.states[:, 1:, list(features)]
+        return columns[self.visited()]
