@@ -1,0 +1,96 @@
+"""GridWorld: four rooms joined by four hallways, in continuous space.
+
+    coordinate  name  range
+    0           x     [-6, 6]
+    1           y     [-6, 6]
+
+The agent starts anywhere in the lower left corner [-6, -4]^2 and chooses how far to move along x and y, at most
+0.2 each. A move that would end in a wall, or on or beyond the border, is cancelled as a whole; only the end
+point is tested. Rooms are 4.75 wide, doorways 1.0 wide and 2.5 long: the geometry of the authors' release (the
+paper's text says 5 by 5; docs/decisions.md, 17).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from mepol.envs.batched import Array, BatchedEnv, Frame, SingleEnv
+
+HALF_WIDTH = 6.0
+MAX_MOVE = 0.2
+START_LOW, START_HIGH = -6.0, -4.0
+
+# Solid boxes (x0, y0, x1, y1), borders included: the centre cross and the four stubs on the outer walls.
+WALLS = np.array(
+    [
+        (-1.25, -2.5, 1.25, 2.5),
+        (-2.5, -1.25, 2.5, 1.25),
+        (3.5, -1.25, 6.0, 1.25),
+        (-6.0, -1.25, -3.5, 1.25),
+        (-1.25, 3.5, 1.25, 6.0),
+        (-1.25, -6.0, 1.25, -3.5),
+    ]
+)
+
+FREE_AREA = (2 * HALF_WIDTH) ** 2 - (2.5 * 5.0 + 2 * 1.25 * 2.5) - 4 * 2.5 * 2.5
+"""Area that the agent can reach: 100.25."""
+ENTROPY_CEILING = math.log(FREE_AREA)
+"""Differential entropy of the uniform distribution over it: 4.608 nats."""
+
+
+def blocked(position: Array) -> NDArray[np.bool_]:
+    """(M, 2) points -> (M,) whether each lies in a wall, or on or beyond the border."""
+    low, high = WALLS[:, :2], WALLS[:, 2:]
+    p = position[:, None, :]
+    in_wall = np.any(np.all((p >= low) & (p <= high), axis=2), axis=1)
+    return np.asarray(in_wall | np.any(np.abs(position) >= HALF_WIDTH, axis=1))
+
+
+class GridWorldVectorEnv(BatchedEnv):
+    """M agents in the four rooms; they do not see each other."""
+
+    feature_names = ("x", "y")
+
+    def __init__(self, num_envs: int = 1, render_mode: str | None = None) -> None:
+        space = Box(-HALF_WIDTH, HALF_WIDTH, (2,), np.float64)
+        super().__init__(num_envs, space, Box(-MAX_MOVE, MAX_MOVE, (2,), np.float32), render_mode)
+        self._position = np.zeros((num_envs, 2))
+
+    def start(self, i: int, rng: np.random.Generator) -> None:
+        """Anywhere in the lower left corner."""
+        self._position[i] = rng.uniform(START_LOW, START_HIGH, 2)
+
+    def advance(self, actions: Array) -> None:
+        """Move, unless the end point is blocked."""
+        target = self._position + actions
+        self._position = np.where(blocked(target)[:, None], self._position, target)
+
+    def observe(self) -> Array:
+        """(M, 2) positions."""
+        return self._position.copy()
+
+    def picture(self, i: int, pixels: int = 480) -> Frame:
+        """The map from above: walls dark, start area yellow, the agent red."""
+        image = Image.new("RGB", (pixels, pixels), "white")
+        draw = ImageDraw.Draw(image)
+        unit = pixels / (2 * HALF_WIDTH)
+
+        def corner(x: float, y: float) -> tuple[float, float]:
+            return (x + HALF_WIDTH) * unit, (HALF_WIDTH - y) * unit
+
+        draw.rectangle([*corner(START_LOW, START_HIGH), *corner(START_HIGH, START_LOW)], fill=(255, 236, 139))
+        for x0, y0, x1, y1 in WALLS:
+            draw.rectangle([*corner(x0, y1), *corner(x1, y0)], fill=(52, 58, 64))
+        x, y = corner(*self._position[i])
+        draw.ellipse([x - 6, y - 6, x + 6, y + 6], fill=(220, 50, 47))
+        return np.asarray(image)
+
+
+def gridworld(render_mode: str | None = None) -> SingleEnv:
+    """`mepol/GridWorld-v0` as a single environment."""
+    return SingleEnv(GridWorldVectorEnv(1, render_mode))
