@@ -1,0 +1,223 @@
+"""Every setting, once: its default, its unit, its allowed range. The dataclasses are also the command line.
+
+Unknown and impossible values are refused with the field, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from mepol.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class AscentConfig:
+    """One epoch's climb inside the trust region (Algorithm 1, IS-Optimizer)."""
+
+    k: int = 4
+    """Nearest neighbours of the entropy estimate."""
+    kl_threshold: float = 15.0
+    """Trust region on KL(sampled || new) of the state distributions, in nats."""
+    learning_rate: float = 1e-5
+    """Step size alpha."""
+    max_steps: int = 30
+    """Accepted gradient steps an epoch, at most."""
+    max_backtracks: int = 10
+    """How often a step that leaves the trust region may be undone and its rate halved, in one epoch."""
+    eps: float = 0.0
+    """Volume added to every neighbour ball; 0 makes coincident particles an error."""
+    optimiser: Literal["adam", "sgd"] = "adam"
+    """Ascent rule: Adam (the authors' release) or the plain gradient (the paper's text)."""
+
+    def __post_init__(self) -> None:
+        _require(self.k >= 1, "k", self.k, "at least 1")
+        _require(self.kl_threshold > 0, "kl_threshold", self.kl_threshold, "above 0")
+        _require(0 < self.learning_rate < math.inf, "learning_rate", self.learning_rate, "above 0 and finite")
+        _require(self.max_steps >= 1, "max_steps", self.max_steps, "at least 1")
+        _require(self.max_backtracks >= 0, "max_backtracks", self.max_backtracks, "at least 0")
+        _require(0 <= self.eps < math.inf, "eps", self.eps, "at least 0 and finite")
+
+
+@dataclass(frozen=True)
+class PolicyConfig:
+    """The Gaussian policy and its start."""
+
+    hidden: tuple[int, ...] = (300, 300)
+    """Widths of the hidden ReLU layers."""
+    log_std: float = -0.5
+    """Initial ln of the standard deviation of every action."""
+    zero_mean_steps: int = 100
+    """Regression steps that bring the initial mean to zero; 0 leaves the Xavier start."""
+    scale_inputs: bool = False
+    """Map each bounded observation coordinate to [-1, 1] at the network's input (the paper feeds raw states)."""
+
+    def __post_init__(self) -> None:
+        _require(all(1 <= w <= 65536 for w in self.hidden), "hidden", self.hidden, "widths from 1 to 65536")
+        _require(-20 <= self.log_std <= 5, "log_std", self.log_std, "between -20 and 5")
+        _require(self.zero_mean_steps >= 0, "zero_mean_steps", self.zero_mean_steps, "at least 0")
+
+
+@dataclass(frozen=True)
+class HeatmapConfig:
+    """The histogram behind heatmaps and discrete entropies: two features, their ranges, their bins.
+
+    Outer bins absorb what lies outside the range. Two bins each (and no range) means: no heatmap.
+    """
+
+    axes: tuple[int, int] = (0, 1)
+    """The two observation coordinates."""
+    low: tuple[float, float] = (-1.0, -1.0)
+    """Lower ends of the ranges."""
+    high: tuple[float, float] = (1.0, 1.0)
+    """Upper ends of the ranges."""
+    bins: tuple[int, int] = (20, 20)
+    """Number of bins along each axis."""
+
+    def __post_init__(self) -> None:
+        _require(all(a >= 0 for a in self.axes), "axes", self.axes, "coordinates counted from 0")
+        _require(all(1 <= b <= 4096 for b in self.bins), "bins", self.bins, "from 1 to 4096")
+        wide = all(math.isfinite(h - lo) and h > lo for lo, h in zip(self.low, self.high, strict=True))
+        _require(wide, "low/high", (self.low, self.high), "finite ranges of positive width; give --low and --high")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """When and how a policy is measured on fresh trajectories (never counted as training samples)."""
+
+    every: int = 10
+    """Epochs between evaluations; the first and the last policy are always measured. 0: only those two."""
+    evaluation_trajectories: int = 100
+    """Fresh trajectories an evaluation."""
+
+    def __post_init__(self) -> None:
+        _require(self.every >= 0, "every", self.every, "at least 0")
+        _require(
+            self.evaluation_trajectories >= 1, "evaluation_trajectories", self.evaluation_trajectories, "at least 1"
+        )
+
+
+@dataclass(frozen=True)
+class ExploreConfig:
+    """Explore one environment without any reward, and learn one policy that covers its states evenly."""
+
+    env: str
+    """Gymnasium id of the environment."""
+    features: tuple[int, ...] = ()
+    """Observation coordinates whose entropy is maximised; empty for all of them."""
+    scale_features: bool = False
+    """Measure distances in units of each feature's bounds; entropies are still reported in raw units."""
+    horizon: int = 500
+    """T, steps a trajectory."""
+    trajectories: int = 20
+    """N_traj, trajectories a batch."""
+    epochs: int = 100
+    """Policy updates."""
+    seed: int = 0
+    """Fixes everything: environment resets, action noise, initial weights."""
+    threads: int = 0
+    """CPU threads; 0 for all cores. The result does not depend on it."""
+    ascent: AscentConfig = field(default_factory=AscentConfig)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    heatmap: HeatmapConfig | None = None
+    """Histogram of visits; `None` draws no heatmap."""
+    ceiling: float | None = None
+    """Highest entropy that any policy can reach, in nats, where it is known."""
+
+    def __post_init__(self) -> None:
+        _require(all(f >= 0 for f in self.features), "features", self.features, "coordinates counted from 0")
+        _require(len(set(self.features)) == len(self.features), "features", self.features, "each coordinate once")
+        _require(self.horizon >= 1, "horizon", self.horizon, "at least 1")
+        _require(self.trajectories >= 1, "trajectories", self.trajectories, "at least 1")
+        _require(self.epochs >= 0, "epochs", self.epochs, "at least 0")
+        _require(0 <= self.seed < 2**63, "seed", self.seed, "from 0 to 2^63 - 1")
+        _require(self.threads >= 0, "threads", self.threads, "at least 0 (0: all cores)")
+        particles = self.horizon * self.trajectories
+        _require(
+            self.ascent.k < particles,
+            "k",
+            self.ascent.k,
+            f"below the {particles} particles of {self.trajectories} trajectories of {self.horizon} steps",
+        )
+
+
+def _require(condition: bool, name: str, value: object, allowed: str) -> None:
+    if not condition:
+        raise ConfigError(f"{name} = {value} is not possible: it must be {allowed}")
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+C = TypeVar("C")
+
+
+def to_json(config: Any) -> str:
+    """A config dataclass as JSON text."""
+    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+
+
+def from_json(kind: type[C], text: str) -> C:
+    """Rebuild a config of `kind` from JSON text; anything unknown, missing or of another type is a ConfigError."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise ConfigError(f"not JSON: {fault}") from fault
+    built: C = _build(kind, data, kind.__name__)
+    return built
+
+
+def read_json(kind: type[C], path: Path) -> C:
+    """`from_json` of a file."""
+    try:
+        return from_json(kind, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigError(f"cannot read {path}: {fault}") from fault
+    except ConfigError as fault:
+        raise ConfigError(f"{path}: {fault}") from fault
+
+
+def _build(kind: Any, data: Any, where: str) -> Any:
+    """`data`, checked to be of type `kind` (dataclass, tuple, union, literal or plain)."""
+    if dataclasses.is_dataclass(kind):
+        return _build_dataclass(kind, data, where)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        return _build_tuple(arguments, data, where)
+    if origin is Literal:
+        if data not in arguments:
+            raise ConfigError(f"{where} = {data!r} is not one of {', '.join(map(repr, arguments))}")
+        return data
+    if type(None) in arguments:
+        return None if data is None else _build(arguments[0], data, where)
+    if kind is float and type(data) is int:
+        return float(data)
+    if type(data) is not kind:
+        raise ConfigError(f"{where} = {data!r} is not of type {kind.__name__}")
+    return data
+
+
+def _build_dataclass(kind: Any, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise ConfigError(f"{where} must be an object, not {data!r}")
+    hints = get_type_hints(kind)
+    if unknown := sorted(set(data) - set(hints)):
+        raise ConfigError(f"{where} has no setting {unknown[0]!r}; it has {', '.join(hints)}")
+    needed: Callable[[Any], bool] = lambda f: f.default is f.default_factory is dataclasses.MISSING  # noqa: E731
+    if missing := [f.name for f in dataclasses.fields(kind) if needed(f) and f.name not in data]:
+        raise ConfigError(f"{where} lacks {missing[0]!r}")
+    return kind(**{name: _build(hints[name], value, f"{where}.{name}") for name, value in data.items()})
+
+
+def _build_tuple(arguments: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(data, list | tuple):
+        raise ConfigError(f"{where} must be a list, not {data!r}")
+    kinds = [arguments[0]] * len(data) if Ellipsis in arguments else list(arguments)
+    if len(kinds) != len(data):
+        raise ConfigError(f"{where} needs {len(kinds)} values, not {len(data)}")
+    return tuple(_build(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(zip(kinds, data, strict=True)))
