@@ -64,42 +64,27 @@ class PolicyConfig:
 
 
 @dataclass(frozen=True)
-class HeatmapConfig:
-    """The histogram behind heatmaps and discrete entropies: two features, their ranges, their bins.
-
-    Outer bins absorb what lies outside the range. Two bins each (and no range) means: no heatmap.
-    """
-
-    axes: tuple[int, int] = (0, 1)
-    """The two observation coordinates."""
-    low: tuple[float, float] = (-1.0, -1.0)
-    """Lower ends of the ranges."""
-    high: tuple[float, float] = (1.0, 1.0)
-    """Upper ends of the ranges."""
-    bins: tuple[int, int] = (20, 20)
-    """Number of bins along each axis."""
-
-    def __post_init__(self) -> None:
-        _require(all(a >= 0 for a in self.axes), "axes", self.axes, "coordinates counted from 0")
-        _require(all(1 <= b <= 4096 for b in self.bins), "bins", self.bins, "from 1 to 4096")
-        wide = all(math.isfinite(h - lo) and h > lo for lo, h in zip(self.low, self.high, strict=True))
-        _require(wide, "low/high", (self.low, self.high), "finite ranges of positive width; give --low and --high")
-
-
-@dataclass(frozen=True)
 class EvaluationConfig:
     """When and how a policy is measured on fresh trajectories (never counted as training samples)."""
 
-    every: int = 10
+    evaluate_every: int = 10
     """Epochs between evaluations; the first and the last policy are always measured. 0: only those two."""
     evaluation_trajectories: int = 100
     """Fresh trajectories an evaluation."""
+    heatmap_axes: str = "0,1"
+    """The two observation coordinates of heatmaps and discrete entropies, by name or number."""
+    heatmap_low: tuple[float, float] | None = None
+    """Lower ends of their ranges; outer bins absorb what lies outside. By default the observation space's."""
+    heatmap_high: tuple[float, float] | None = None
+    """Upper ends of their ranges."""
+    heatmap_bins: tuple[int, int] = (20, 20)
+    """Bins along each of the two."""
 
     def __post_init__(self) -> None:
-        _require(self.every >= 0, "every", self.every, "at least 0")
-        _require(
-            self.evaluation_trajectories >= 1, "evaluation_trajectories", self.evaluation_trajectories, "at least 1"
-        )
+        _require(self.evaluate_every >= 0, "evaluate_every", self.evaluate_every, "at least 0")
+        trajectories = self.evaluation_trajectories
+        _require(trajectories >= 1, "evaluation_trajectories", trajectories, "at least 1")
+        _require(all(1 <= b <= 4096 for b in self.heatmap_bins), "heatmap_bins", self.heatmap_bins, "from 1 to 4096")
 
 
 @dataclass(frozen=True)
@@ -108,8 +93,8 @@ class ExploreConfig:
 
     env: str
     """Gymnasium id of the environment."""
-    features: tuple[int, ...] = ()
-    """Observation coordinates whose entropy is maximised; empty for all of them."""
+    features: str = "all"
+    """Observation coordinates whose entropy is maximised, by name or number: `all`, `x,y`, `0:7`, `0:3,yaw`."""
     scale_features: bool = False
     """Measure distances in units of each feature's bounds; entropies are still reported in raw units."""
     horizon: int = 500
@@ -120,19 +105,17 @@ class ExploreConfig:
     """Policy updates."""
     seed: int = 0
     """Fixes everything: environment resets, action noise, initial weights."""
+    ignore_termination: bool = True
+    """Go on past the end of an episode, as the paper does; otherwise a trajectory is cut there."""
     threads: int = 0
     """CPU threads; 0 for all cores. The result does not depend on it."""
     ascent: AscentConfig = field(default_factory=AscentConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    heatmap: HeatmapConfig | None = None
-    """Histogram of visits; `None` draws no heatmap."""
     ceiling: float | None = None
     """Highest entropy that any policy can reach, in nats, where it is known."""
 
     def __post_init__(self) -> None:
-        _require(all(f >= 0 for f in self.features), "features", self.features, "coordinates counted from 0")
-        _require(len(set(self.features)) == len(self.features), "features", self.features, "each coordinate once")
         _require(self.horizon >= 1, "horizon", self.horizon, "at least 1")
         _require(self.trajectories >= 1, "trajectories", self.trajectories, "at least 1")
         _require(self.epochs >= 0, "epochs", self.epochs, "at least 0")

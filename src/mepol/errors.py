@@ -7,8 +7,11 @@ class MepolError(Exception):
     """Base of every error that mepol raises on purpose; the command line prints it as one sentence."""
 
 
-class ConfigError(MepolError, ValueError):
-    """A setting is unknown, impossible or out of range."""
+class ConfigError(MepolError):
+    """A setting is unknown, impossible or out of range.
+
+    Not a ValueError: the command line's parser would wrap it in its own words.
+    """
 
 
 class ParticleError(MepolError, ValueError):

@@ -71,8 +71,7 @@ def check_action_space(env: VectorEnv[Any, Any, Any]) -> Box:
 def _box(space: Any, what: str) -> Box:
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise EnvironmentFault(
-            f"mepol needs a one-dimensional Box {what} space, not {space}; wrap the environment to give one "
-            "(gymnasium.wrappers.FlattenObservation for observations)"
+            f"the {what} space is {space}, and mepol needs a one-dimensional Box; wrap the environment to give one"
         )
     return space
 

@@ -1,0 +1,35 @@
+# Everything a developer or a user types. Each target creates .venv and installs what it needs by itself.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test lint bench theory clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	python3 -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: setup  ## explore GridWorld with the paper's settings: entropy, curve and heatmaps
+	$(BIN)/mepol explore gridworld --epochs 30 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
+
+test: setup lint
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup  ## time one epoch of each domain beside its floor
+	$(BIN)/python benchmarks/epoch.py
+
+theory: setup  ## the table of docs/theory.md, measured
+	$(BIN)/python -m mepol.theory
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

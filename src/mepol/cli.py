@@ -1,0 +1,221 @@
+"""The `mepol` command. The only code that prints or exits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from mepol import __version__
+from mepol.config import ExploreConfig
+from mepol.errors import ConfigError, MepolError
+from mepol.presets import PRESETS, preset
+from mepol.report import summarise
+from mepol.run import Progress, Stream, evaluate_policy, explore, stream
+from mepol.store import Run
+
+USAGE = f"""\
+mepol {__version__}: explore without rewards, and get one policy that covers the states evenly
+
+  mepol explore PRESET|ENV_ID [--seed S] [--epochs E] [--out DIR] [settings]   learn an exploration policy
+  mepol evaluate RUN [--trajectories N] [--seed S] [--json]                    measure what its policy covers
+  mepol presets                                                                the paper's settings, with sources
+
+`mepol explore gridworld --help` lists every setting of a preset; any other command takes --help as well.
+"""
+
+stdout = Console(highlight=False)
+stderr = Console(stderr=True, highlight=False)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage or values, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    commands: dict[str, Callable[[list[str]], None]] = {
+        "explore": _explore,
+        "evaluate": _evaluate,
+        "presets": _presets,
+    }
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        stdout.print(USAGE, markup=False, end="")
+        return 0 if arguments else 2
+    if arguments[0] in ("-V", "--version"):
+        stdout.print(f"mepol {__version__}")
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    try:
+        if name not in commands:
+            raise ConfigError(f"no command {name!r}; the commands are {', '.join(commands)}")
+        commands[name](rest)
+    except MepolError as fault:
+        stderr.print(f"mepol: {fault}", markup=False, soft_wrap=True)
+        return 2 if isinstance(fault, ConfigError) else 1
+    except KeyboardInterrupt:
+        stderr.print("mepol: interrupted; what was finished is on disk")
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    return 0
+
+
+# --- explore ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExploreArguments:
+    """Learn one policy that covers the environment's states evenly, without any reward."""
+
+    config: ExploreConfig
+    out: Path | None = None
+    """New directory for the run; by default runs/NAME-seed-S."""
+
+
+def _explore(arguments: list[str]) -> None:
+    if not arguments or arguments[0].startswith("-"):
+        if arguments and arguments[0] in ("-h", "--help"):
+            stdout.print(USAGE, markup=False)
+            _presets([])
+            return
+        raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
+    name, rest = arguments[0], arguments[1:]
+    parsed = _parse(ExploreArguments, rest, f"mepol explore {name}", default=ExploreArguments(_default_config(name)))
+    config = parsed.config
+    out = parsed.out or Path("runs") / f"{name.replace('/', '-')}-seed-{config.seed}"
+    stdout.print(f"exploring {config.env}: {config.epochs} epochs of {config.trajectories} x {config.horizon} steps")
+    run = _with_progress_bar(config, out)
+    _print_summary(run)
+
+
+def _default_config(name: str) -> ExploreConfig:
+    """A preset's settings, or for the id of any other environment the general defaults."""
+    if name not in PRESETS and name in gymnasium.registry:
+        return ExploreConfig(env=name)
+    return preset(name).config
+
+
+def _with_progress_bar(config: ExploreConfig, out: Path) -> Run:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(),
+    )
+    live = stdout.is_terminal
+    with Bar(*columns, console=stdout, disable=not live) as bar:
+        task = bar.add_task("epoch", total=config.epochs, state="")
+
+        def report(progress: Progress) -> None:
+            row = progress.row
+            bar.update(task, completed=row.epoch, state=_row_text(row))
+            if progress.evaluation is not None or not live:
+                bar.console.print(f"epoch {row.epoch:4d}/{progress.epochs}  {_row_text(row)}")
+
+        return explore(config, out, report)
+
+
+def _row_text(row: Any) -> str:
+    parts = []
+    if row.entropy is not None:
+        parts.append(f"entropy {row.entropy:7.3f}  kl {row.kl:6.3f}  steps {row.steps:2d}")
+    if row.index is not None:
+        parts.append(f"index {row.index:7.3f}")
+    if row.discrete_entropy is not None:
+        parts.append(f"discrete {row.discrete_entropy:5.3f}")
+    return "  ".join(parts)
+
+
+def _print_summary(run: Run) -> None:
+    summary = summarise(run)
+    ceiling = "" if summary.ceiling is None else f" (ceiling {summary.ceiling:.3f})"
+    first, last = summary.first, summary.last
+    stdout.print(f"entropy index {first.index:.3f} -> {last.index:.3f} nats{ceiling}, {last.samples} training samples")
+    if first.discrete_entropy is not None:
+        stdout.print(
+            f"discrete entropy {first.discrete_entropy:.3f} -> {last.discrete_entropy:.3f} nats an episode, "
+            f"cells visited {first.cells} -> {last.cells}"
+        )
+    stdout.print(f"run directory {run.path}; figures:", soft_wrap=True)
+    for figure in summary.figures:
+        stdout.print(f"  {figure}", soft_wrap=True)
+
+
+# --- evaluate -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """Measure on fresh trajectories what a run's newest policy covers."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    trajectories: int = 100
+    """Fresh trajectories."""
+    seed: int = 0
+    """Of the fresh trajectories; none of them was used in training."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+def _evaluate(arguments: list[str]) -> None:
+    parsed = _parse(EvaluateArguments, arguments, "mepol evaluate")
+    if parsed.trajectories < 1:
+        raise ConfigError(f"trajectories = {parsed.trajectories} is not possible: it must be at least 1")
+    run = Run.open(parsed.run)
+    seed = stream(parsed.seed, Stream.EVALUATION, 0)
+    evaluation = evaluate_policy(run.load_policy(), run.config, trajectories=parsed.trajectories, seed=seed)
+    record = {k: v for k, v in dataclasses.asdict(evaluation).items() if k != "visits" and v is not None}
+    if parsed.json:
+        stdout.print(json.dumps({"run": str(run.path), "trajectories": parsed.trajectories, **record}), soft_wrap=True)
+        return
+    table = Table("measure", "value", "particles")
+    for name, value in record.items():
+        if name != "particles":
+            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(evaluation.particles))
+    stdout.print(table)
+
+
+# --- presets ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PresetsArguments:
+    """List the presets with their settings and where each comes from."""
+
+
+def _presets(arguments: list[str]) -> None:
+    _parse(PresetsArguments, arguments, "mepol presets")
+    for name, entry in PRESETS.items():
+        table = Table("setting", "value", "source", title=f"{name}: {entry.summary}", title_justify="left")
+        for setting, value in _flat(entry.config):
+            source = entry.sources.get(setting, "default")
+            if source != "default":
+                table.add_row(setting, str(value), source)
+        stdout.print(table)
+
+
+def _flat(config: Any) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        pairs += _flat(value) if dataclasses.is_dataclass(value) else [(item.name, value)]
+    return pairs
+
+
+def _parse(kind: Any, arguments: list[str], prog: str, default: Any = None) -> Any:
+    """Arguments into a dataclass; nested settings become flat flags."""
+    flat = Annotated[kind, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes]
+    extra = {} if default is None else {"default": default}
+    return tyro.cli(flat, prog=prog, args=arguments, **extra)
