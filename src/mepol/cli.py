@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,16 +22,17 @@ from rich.table import Table
 
 from mepol import __version__
 from mepol.config import ExploreConfig
-from mepol.errors import ConfigError, MepolError
+from mepol.errors import ConfigError, MepolError, MepolWarning
 from mepol.presets import PRESETS, preset
 from mepol.report import summarise
-from mepol.run import Progress, Stream, evaluate_policy, explore, stream
+from mepol.run import Progress, Stream, evaluate_policy, explore, resume, stream
 from mepol.store import Run
 
 USAGE = f"""\
 mepol {__version__}: explore without rewards, and get one policy that covers the states evenly
 
   mepol explore PRESET|ENV_ID [--seed S] [--epochs E] [--out DIR] [settings]   learn an exploration policy
+  mepol resume RUN [--epochs E]                                                continue a run that was stopped
   mepol evaluate RUN [--trajectories N] [--seed S] [--json]                    measure what its policy covers
   mepol presets                                                                the paper's settings, with sources
 
@@ -44,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     commands: dict[str, Callable[[list[str]], None]] = {
         "explore": _explore,
+        "resume": _resume,
         "evaluate": _evaluate,
         "presets": _presets,
     }
@@ -57,17 +62,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if name not in commands:
             raise ConfigError(f"no command {name!r}; the commands are {', '.join(commands)}")
-        commands[name](rest)
+        with _signals_and_warnings():
+            commands[name](rest)
     except MepolError as fault:
         stderr.print(f"mepol: {fault}", markup=False, soft_wrap=True)
         return 2 if isinstance(fault, ConfigError) else 1
     except KeyboardInterrupt:
-        stderr.print("mepol: interrupted; what was finished is on disk")
+        stderr.print("mepol: interrupted; what was finished is on disk, and mepol resume goes on from there")
         return 130
+    except Terminated:
+        stderr.print("mepol: terminated; what was finished is on disk, and mepol resume goes on from there")
+        return 143
     except BrokenPipeError:
         sys.stderr.close()
         return 1
     return 0
+
+
+class Terminated(BaseException):
+    """SIGTERM: unwinds like Ctrl-C, so that the run's state reaches the disk."""
+
+
+@contextmanager
+def _signals_and_warnings() -> Iterator[None]:
+    """SIGTERM unwinds the stack, and our own warnings are one line each; both as before afterwards."""
+
+    def terminate(*_: object) -> None:
+        raise Terminated
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if issubclass(category, MepolWarning):
+            stderr.print(f"mepol: warning: {message}", markup=False, soft_wrap=True)
+        else:
+            show_others(message, category, *rest)
+
+    show_others = warnings.showwarning
+    before = signal.signal(signal.SIGTERM, terminate)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", MepolWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 # --- explore ------------------------------------------------------------------------------------------------------
@@ -94,8 +131,7 @@ def _explore(arguments: list[str]) -> None:
     config = parsed.config
     out = parsed.out or Path("runs") / f"{name.replace('/', '-')}-seed-{config.seed}"
     stdout.print(f"exploring {config.env}: {config.epochs} epochs of {config.trajectories} x {config.horizon} steps")
-    run = _with_progress_bar(config, out)
-    _print_summary(run)
+    _print_summary(_with_progress_bar(config.epochs, lambda report: explore(config, out, report)))
 
 
 def _default_config(name: str) -> ExploreConfig:
@@ -105,7 +141,23 @@ def _default_config(name: str) -> ExploreConfig:
     return preset(name).config
 
 
-def _with_progress_bar(config: ExploreConfig, out: Path) -> Run:
+@dataclass(frozen=True)
+class ResumeArguments:
+    """Continue a run from its last checkpoint; the result equals that of a run never stopped."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    epochs: int | None = None
+    """New length of the run, in epochs; by default the one it was started with."""
+
+
+def _resume(arguments: list[str]) -> None:
+    parsed = _parse(ResumeArguments, arguments, "mepol resume")
+    epochs = parsed.epochs if parsed.epochs is not None else Run.open(parsed.run).config.epochs
+    _print_summary(_with_progress_bar(epochs, lambda report: resume(parsed.run, epochs=epochs, report=report)))
+
+
+def _with_progress_bar(epochs: int, work: Callable[[Callable[[Progress], None]], Run]) -> Run:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -115,7 +167,7 @@ def _with_progress_bar(config: ExploreConfig, out: Path) -> Run:
     )
     live = stdout.is_terminal
     with Bar(*columns, console=stdout, disable=not live) as bar:
-        task = bar.add_task("epoch", total=config.epochs, state="")
+        task = bar.add_task("epoch", total=epochs, state="")
 
         def report(progress: Progress) -> None:
             row = progress.row
@@ -123,7 +175,7 @@ def _with_progress_bar(config: ExploreConfig, out: Path) -> Run:
             if progress.evaluation is not None or not live:
                 bar.console.print(f"epoch {row.epoch:4d}/{progress.epochs}  {_row_text(row)}")
 
-        return explore(config, out, report)
+        return work(report)
 
 
 def _row_text(row: Any) -> str:

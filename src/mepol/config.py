@@ -88,6 +88,20 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True)
+class CheckpointConfig:
+    """How much work a crash may cost: a checkpoint is written at whichever comes first."""
+
+    checkpoint_epochs: int = 10
+    """Epochs between checkpoints, at most."""
+    checkpoint_minutes: float = 1.0
+    """Minutes between checkpoints, at most (as far as an epoch's end allows)."""
+
+    def __post_init__(self) -> None:
+        _require(self.checkpoint_epochs >= 1, "checkpoint_epochs", self.checkpoint_epochs, "at least 1")
+        _require(self.checkpoint_minutes >= 0, "checkpoint_minutes", self.checkpoint_minutes, "at least 0")
+
+
+@dataclass(frozen=True)
 class ExploreConfig:
     """Explore one environment without any reward, and learn one policy that covers its states evenly."""
 
@@ -112,6 +126,7 @@ class ExploreConfig:
     ascent: AscentConfig = field(default_factory=AscentConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     ceiling: float | None = None
     """Highest entropy that any policy can reach, in nats, where it is known."""
 

@@ -32,3 +32,11 @@ class PolicyFileError(MepolError, ValueError):
 
 class RunError(MepolError, RuntimeError):
     """A run directory is missing, incomplete, or already holds a run."""
+
+
+class CheckpointError(MepolError, ValueError):
+    """A checkpoint is truncated, corrupt, or belongs to another run."""
+
+
+class MepolWarning(UserWarning):
+    """Something a user should know about a run that goes on."""

@@ -101,9 +101,14 @@ class GaussianPolicy(nn.Module):
 
 def save_policy(policy: GaussianPolicy, path: str | Path) -> None:
     """Write `policy` as safetensors, with the widths it is rebuilt from in the header. No code, no pickle."""
+    write_bytes(Path(path), policy_bytes(policy))
+
+
+def policy_bytes(policy: GaussianPolicy) -> bytes:
+    """What `save_policy` writes."""
     header = {"format": FORMAT, "widths": json.dumps(list(policy.widths))}
     tensors = {name: tensor.contiguous() for name, tensor in policy.state_dict().items()}
-    write_bytes(Path(path), safetensors.torch.save(tensors, metadata=header))
+    return safetensors.torch.save(tensors, metadata=header)
 
 
 def load_policy(path: str | Path) -> GaussianPolicy:

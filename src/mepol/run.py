@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,13 +20,14 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from mepol.batch import Batch
+from mepol.checkpoint import Position, checkpoint_bytes, load_checkpoint, versions
 from mepol.config import ExploreConfig
-from mepol.errors import ConfigError, EnvironmentFault
+from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, RunError
 from mepol.evaluate import Evaluation, Grid, evaluate
 from mepol.features import feature_names, select_features
 from mepol.mepol import Epoch, make_optimiser, mepol
 from mepol.neighbours import Neighbours, neighbours
-from mepol.policy import GaussianPolicy, save_policy
+from mepol.policy import GaussianPolicy, policy_bytes, save_policy
 from mepol.sampling import Actor, check_action_space, collect
 from mepol.store import MetricsRow, Run
 
@@ -183,32 +185,89 @@ class Progress:
     evaluation: Evaluation | None
 
 
-def explore(config: ExploreConfig, out: Path, report: Callable[[Progress], None] = lambda _: None) -> Run:
+Report = Callable[[Progress], None]
+
+
+def explore(config: ExploreConfig, out: Path, report: Report = lambda _: None) -> Run:
     """Run the whole exploration of `config` into the new directory `out`; returns the finished run.
 
-    Everything is checked before `out` is made. After each epoch the policy and the rows are on disk.
+    Everything is checked before `out` is made. Whatever stops it, `resume` goes on from its last checkpoint.
     """
-    torch.set_num_threads(threads(config))
-    with closing(make_env(config.env, config.trajectories, ignore_termination=config.ignore_termination)) as env:
-        domain = Domain.of(env, config)
+    with _workshop(config) as (env, domain):
         policy = make_policy(config, domain)
         run = Run.create(out, config)
-        save_policy(policy, run.initial_policy_path)
-        run.save_policy(policy)
-        clock = Stopwatch()
+        with run.lock():
+            save_policy(policy, run.initial_policy_path)
+            _drive(run, env, domain, policy, make_optimiser(policy, config.ascent), Position(0, 0), report)
+    return run
 
-        def sample(epoch: int) -> Batch:
-            with clock.time("sample"):
-                return collect(policy, env, config.horizon, seed=stream(config.seed, Stream.BATCH, epoch))
 
-        def search(batch: Batch) -> Neighbours:
-            with clock.time("knn"):
-                return search_neighbours(batch, domain, config)
+def resume(path: Path, *, epochs: int | None = None, report: Report = lambda _: None) -> Run:
+    """Continue the run in `path` to its end, or to `epochs`; the result equals an uninterrupted run's, bit for bit.
 
-        updates = mepol(policy, make_optimiser(policy, config.ascent), sample, search, config.ascent)
-        samples = 0
-        for epoch in range(config.epochs + 1):
-            row = MetricsRow(epoch, samples)
+    A newest checkpoint that cannot be read is passed over for the one before, with a MepolWarning.
+    """
+    run = Run.open(path)
+    with _workshop(run.config) as (env, domain), run.lock():
+        policy = make_policy(run.config, domain)
+        optimiser = make_optimiser(policy, run.config.ascent)
+        position = _restore(run, policy, optimiser)
+        wanted = run.config.epochs if epochs is None else epochs
+        if wanted < position.epoch:
+            raise ConfigError(f"epochs = {wanted} is not possible: {path} already stands at epoch {position.epoch}")
+        run = run.with_epochs(wanted)
+        run.rewind(position.epoch)
+        _drive(run, env, domain, policy, optimiser, position, report)
+    return run
+
+
+@contextmanager
+def _workshop(config: ExploreConfig) -> Iterator[tuple[VectorEnv[Any, Any, Any], Domain]]:
+    """The environment of a run and what it says of itself, with the run's threads in force."""
+    torch.set_num_threads(threads(config))
+    with closing(make_env(config.env, config.trajectories, ignore_termination=config.ignore_termination)) as env:
+        yield env, Domain.of(env, config)
+
+
+def _restore(run: Run, policy: GaussianPolicy, optimiser: torch.optim.Optimizer) -> Position:
+    for path in run.checkpoints():
+        try:
+            position, wrote = load_checkpoint(path, policy, optimiser)
+        except CheckpointError as fault:
+            warnings.warn(f"{fault}; falling back to the checkpoint before", MepolWarning, stacklevel=3)
+            continue
+        if changed := sorted(k for k, v in versions().items() if wrote.get(k) != v):
+            text = f"{path} was written with another version of {', '.join(changed)}: digits may differ from here on"
+            warnings.warn(text, MepolWarning, stacklevel=3)
+        return position
+    raise RunError(f"{run.path} has no checkpoint that can be read; start again with mepol explore")
+
+
+def _drive(
+    run: Run,
+    env: VectorEnv[Any, Any, Any],
+    domain: Domain,
+    policy: GaussianPolicy,
+    optimiser: torch.optim.Optimizer,
+    position: Position,
+    report: Report,
+) -> None:
+    """Epoch after epoch from `position` to the end, leaving rows, checkpoints and the policy on disk."""
+    config = run.config
+    clock = Stopwatch()
+
+    def sample(epoch: int) -> Batch:
+        with clock.time("sample"):
+            return collect(policy, env, config.horizon, seed=stream(config.seed, Stream.BATCH, epoch))
+
+    def search(batch: Batch) -> Neighbours:
+        with clock.time("knn"):
+            return search_neighbours(batch, domain, config)
+
+    updates = mepol(policy, optimiser, sample, search, config.ascent, first_epoch=position.epoch)
+    with Keeper(run, policy, optimiser, position) as keeper:
+        for epoch in range(position.epoch, config.epochs + 1):
+            row = MetricsRow(epoch, keeper.position.samples)
             evaluation = None
             if _is_due(epoch, config):  # before the update: a row describes the policy that the epoch starts from
                 evaluation = _evaluate_into(run, policy, epoch)
@@ -216,13 +275,53 @@ def explore(config: ExploreConfig, out: Path, report: Callable[[Progress], None]
             if epoch < config.epochs:
                 with clock.time("epoch"):
                     update = next(updates)
-                run.save_policy(policy)
-                run.append_steps(update)
                 row = _with_update(row, update, clock, config)
-                samples += update.particles
+                run.append_steps(update)
             run.append(row)
+            if epoch < config.epochs:
+                keeper.advance(update.particles)
             report(Progress(row, config.epochs, evaluation))
-        return run
+
+
+class Keeper:
+    """Keeps the state of the last finished epoch, and sees to it that it reaches the disk.
+
+    A checkpoint is written every few epochs or minutes, and when the block is left in whatever way: by its end,
+    an error, Ctrl-C or a termination signal. An epoch that was under way leaves no trace in it.
+    """
+
+    def __init__(self, run: Run, policy: GaussianPolicy, optimiser: torch.optim.Optimizer, position: Position) -> None:
+        self._run, self._policy, self._optimiser = run, policy, optimiser
+        self.position = position
+        self._write()
+
+    def __enter__(self) -> Keeper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._written:
+            self._write()
+
+    def advance(self, samples: int) -> None:
+        """Note the end of an epoch that drew `samples`."""
+        self.position = Position(self.position.epoch + 1, self.position.samples + samples)
+        self._hold()
+        store = self._run.config.checkpoints
+        many = self.position.epoch - self._saved_epoch >= store.checkpoint_epochs
+        if many or time.monotonic() - self._saved_at >= 60.0 * store.checkpoint_minutes:
+            self._write()
+
+    def _hold(self) -> None:
+        self._state = checkpoint_bytes(self._policy, self._optimiser, self.position)
+        self._policy_file = policy_bytes(self._policy)
+        self._written = False
+
+    def _write(self) -> None:
+        if not hasattr(self, "_state"):
+            self._hold()
+        self._run.save_policy(self._policy_file)
+        self._run.save_checkpoint(self.position.epoch, self._state)
+        self._written, self._saved_epoch, self._saved_at = True, self.position.epoch, time.monotonic()
 
 
 def _is_due(epoch: int, config: ExploreConfig) -> bool:

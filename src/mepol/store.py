@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import fcntl
 import io
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +25,9 @@ from numpy.typing import NDArray
 
 from mepol.config import ExploreConfig, read_json, to_json
 from mepol.errors import RunError
-from mepol.files import write_text
+from mepol.files import write_bytes, write_text
 from mepol.mepol import Epoch
-from mepol.policy import GaussianPolicy, load_policy, save_policy
+from mepol.policy import GaussianPolicy, load_policy
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Run:
         try:
             (path / "heatmaps").mkdir(parents=True)
             (path / "figures").mkdir()
+            (path / "checkpoints").mkdir()
             write_text(path / "config.json", to_json(config))
             write_text(path / "metrics.csv", _csv_line(METRICS))
             write_text(path / "steps.csv", _csv_line(STEPS))
@@ -95,9 +99,61 @@ class Run:
         """The newest policy."""
         return load_policy(self.policy_path)
 
-    def save_policy(self, policy: GaussianPolicy) -> None:
-        """Replace the newest policy."""
-        save_policy(policy, self.policy_path)
+    def save_policy(self, data: bytes) -> None:
+        """Replace the newest policy by the bytes of another."""
+        try:
+            write_bytes(self.policy_path, data)
+        except OSError as fault:
+            raise RunError(f"cannot write {self.policy_path}: {fault}") from fault
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run for this process; a second process is refused. The system frees it however the first ends."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as fault:
+            raise RunError(f"cannot lock {self.path}: {fault}") from fault
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as fault:
+                holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+                raise RunError(f"{self.path} is in use by process {holder}; wait for it, or stop it") from fault
+            os.truncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def save_checkpoint(self, epoch: int, data: bytes, keep: int = 2) -> None:
+        """Write a checkpoint atomically, then forget all but the newest `keep`."""
+        try:
+            write_bytes(self.path / "checkpoints" / f"epoch-{epoch:05d}.safetensors", data)
+            for old in self.checkpoints()[keep:]:
+                old.unlink(missing_ok=True)
+        except OSError as fault:
+            raise RunError(f"cannot write a checkpoint of {self.path}: {fault}") from fault
+
+    def checkpoints(self) -> list[Path]:
+        """Checkpoint files, the newest first."""
+        found = (self.path / "checkpoints").glob("epoch-*.safetensors")
+        return sorted((p for p in found if _epoch_of(p) is not None), key=lambda p: _epoch_of(p) or 0, reverse=True)
+
+    def rewind(self, epoch: int) -> None:
+        """Forget every row and heatmap of policies from `epoch` on, torn last lines included."""
+        for name in ("metrics.csv", "steps.csv"):
+            lines = (self.path / name).read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines[1:] if line.endswith("\n") and int(line.split(",", 1)[0]) < epoch]
+            write_text(self.path / name, "".join(lines[:1] + kept))
+        for path in (self.path / "heatmaps").glob("epoch-*"):
+            if (of := _epoch_of(path)) is not None and of >= epoch:
+                path.unlink()
+
+    def with_epochs(self, epochs: int) -> Run:
+        """The same run with another length, written to its config."""
+        config = dataclasses.replace(self.config, epochs=epochs)
+        write_text(self.path / "config.json", to_json(config))
+        return Run(self.path, config)
 
     def append(self, row: MetricsRow) -> None:
         """Add one line to metrics.csv."""
@@ -131,7 +187,8 @@ class Run:
 
     def evaluated_epochs(self) -> list[int]:
         """Epochs whose visits are stored, in order."""
-        return sorted(int(p.stem.removeprefix("epoch-")) for p in (self.path / "heatmaps").glob("epoch-*.csv"))
+        found = (_epoch_of(path) for path in (self.path / "heatmaps").glob("epoch-*.csv"))
+        return sorted(epoch for epoch in found if epoch is not None)
 
     def _append(self, name: str, rows: Iterable[Iterable[object]]) -> None:
         try:
@@ -139,6 +196,11 @@ class Run:
                 file.write("".join(_csv_line(row) for row in rows))
         except OSError as fault:
             raise RunError(f"cannot write {self.path / name}: {fault}") from fault
+
+
+def _epoch_of(path: Path) -> int | None:
+    number = path.stem.removeprefix("epoch-")
+    return int(number) if number.isdecimal() and len(number) < 19 else None
 
 
 def read_metrics(path: Path) -> list[MetricsRow]:

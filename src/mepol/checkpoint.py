@@ -1,0 +1,127 @@
+"""A run's state between two epochs, as safetensors: policy, optimiser, epoch, samples, versions. No pickle.
+
+Random streams need no state of their own: each draw depends on (seed, stream, epoch) alone.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from mepol.errors import CheckpointError
+from mepol.policy import GaussianPolicy
+
+FORMAT = "mepol-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands: the policy it is about to use, and what it cost to reach it."""
+
+    epoch: int
+    samples: int
+
+
+def versions() -> dict[str, str]:
+    """What a bit-for-bit continuation depends on."""
+    return {
+        "mepol": version("mepol"),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "scipy": version("scipy"),
+        "gymnasium": version("gymnasium"),
+        "machine": platform.machine(),
+    }
+
+
+def checkpoint_bytes(policy: GaussianPolicy, optimiser: torch.optim.Optimizer, position: Position) -> bytes:
+    """The whole state as one safetensors file."""
+    tensors = {f"policy.{name}": tensor.contiguous() for name, tensor in policy.state_dict().items()}
+    for name, tensor in _moments(policy, optimiser).items():
+        tensors[name] = tensor.contiguous()
+    header = {
+        "format": FORMAT,
+        "epoch": str(position.epoch),
+        "samples": str(position.samples),
+        "versions": json.dumps(versions()),
+    }
+    return safetensors.torch.save(tensors, metadata=header)
+
+
+def load_checkpoint(
+    path: Path, policy: GaussianPolicy, optimiser: torch.optim.Optimizer
+) -> tuple[Position, dict[str, str]]:
+    """Put the state of `path` into `policy` and `optimiser`; returns the position and the versions that wrote it.
+
+    Everything is read and checked before anything is changed. Raises CheckpointError.
+    """
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            if header.get("format") != FORMAT:
+                raise CheckpointError(f"{path} is not a mepol checkpoint")
+            position, wrote = _position(header, path), _versions(header)
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            _check(slices, policy, path)
+            tensors = {name: file.get_tensor(name) for name in slices}
+    except (OSError, safetensors.SafetensorError) as fault:
+        raise CheckpointError(f"cannot read the checkpoint {path}: {fault}") from fault
+    if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
+        raise CheckpointError(f"{path} holds NaN or infinite values")
+    policy.load_state_dict({n.removeprefix("policy."): t for n, t in tensors.items() if n.startswith("policy.")})
+    optimiser.state.clear()
+    for i, parameter in enumerate(policy.parameters()):
+        prefix = f"optimiser.{i}."
+        state = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+        if state:
+            optimiser.state[parameter] = state
+    return position, wrote
+
+
+def _moments(policy: GaussianPolicy, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's tensors, named by the position of their parameter."""
+    return {
+        f"optimiser.{i}.{name}": value
+        for i, parameter in enumerate(policy.parameters())
+        for name, value in optimiser.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def _position(header: dict[str, str], path: Path) -> Position:
+    epoch, samples = header.get("epoch", ""), header.get("samples", "")
+    if not all(text.isdecimal() and text.isascii() and len(text) < 19 for text in (epoch, samples)):
+        raise CheckpointError(f"{path} has an unreadable position")
+    return Position(int(epoch), int(samples))
+
+
+def _versions(header: dict[str, str]) -> dict[str, str]:
+    try:
+        wrote = json.loads(header.get("versions", "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return {str(k): str(v) for k, v in wrote.items()} if isinstance(wrote, dict) else {}
+
+
+def _check(slices: dict[str, object], policy: GaussianPolicy, path: Path) -> None:
+    """Names, shapes and types must be those of this policy and of Adam's (or no) moments for it."""
+    allowed = {f"policy.{name}": list(t.shape) for name, t in policy.state_dict().items()}
+    required = set(allowed)
+    for i, parameter in enumerate(policy.parameters()):
+        shape = list(parameter.shape)
+        allowed |= {f"optimiser.{i}.exp_avg": shape, f"optimiser.{i}.exp_avg_sq": shape, f"optimiser.{i}.step": []}
+    for name, entry in slices.items():
+        fits = name in allowed and entry.get_shape() == allowed[name] and entry.get_dtype() == "F32"  # type: ignore[attr-defined]
+        if not fits:
+            raise CheckpointError(f"{path} does not fit this run's policy: unexpected tensor {name!r}")
+    if missing := required - set(slices):
+        raise CheckpointError(f"{path} lacks {sorted(missing)[0]!r}")
