@@ -32,6 +32,8 @@ class AscentConfig:
     """How often a step that leaves the trust region may be undone and its rate halved, in one epoch."""
     eps: float = 0.0
     """Volume added to every neighbour ball; 0 makes coincident particles an error."""
+    max_entropy_drop: float = 3.0
+    """A fall of the batch entropy, from one epoch to the next, that stops the run as a collapse, in nats."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """Ascent rule: Adam (the authors' release) or the plain gradient (the paper's text)."""
 
@@ -41,6 +43,7 @@ class AscentConfig:
         _require(0 < self.learning_rate < math.inf, "learning_rate", self.learning_rate, "above 0 and finite")
         _require(self.max_steps >= 1, "max_steps", self.max_steps, "at least 1")
         _require(self.max_backtracks >= 0, "max_backtracks", self.max_backtracks, "at least 0")
+        _require(self.max_entropy_drop > 0, "max_entropy_drop", self.max_entropy_drop, "above 0")
         _require(0 <= self.eps < math.inf, "eps", self.eps, "at least 0 and finite")
 
 
@@ -121,6 +124,8 @@ class ExploreConfig:
     """Fixes everything: environment resets, action noise, initial weights."""
     ignore_termination: bool = True
     """Go on past the end of an episode, as the paper does; otherwise a trajectory is cut there."""
+    env_time_limit: float = 0.0
+    """Seconds that one call of the environment may take before the run is stopped; 0 for no limit."""
     threads: int = 0
     """CPU threads; 0 for all cores. The result does not depend on it."""
     ascent: AscentConfig = field(default_factory=AscentConfig)
@@ -135,6 +140,7 @@ class ExploreConfig:
         _require(self.trajectories >= 1, "trajectories", self.trajectories, "at least 1")
         _require(self.epochs >= 0, "epochs", self.epochs, "at least 0")
         _require(0 <= self.seed < 2**63, "seed", self.seed, "from 0 to 2^63 - 1")
+        _require(0 <= self.env_time_limit < 1e6, "env_time_limit", self.env_time_limit, "from 0 to 1e6 s")
         _require(self.threads >= 0, "threads", self.threads, "at least 0 (0: all cores)")
         particles = self.horizon * self.trajectories
         _require(

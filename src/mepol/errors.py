@@ -22,6 +22,10 @@ class CoincidentParticlesError(ParticleError):
     """So many particles coincide that the k-nearest-neighbour volumes are zero."""
 
 
+class CollapseError(MepolError, RuntimeError):
+    """The policy fell off a cliff: its entropy dropped too far in one epoch."""
+
+
 class EnvironmentFault(MepolError, RuntimeError):
     """The environment broke its contract: unusable spaces, a wrong shape, a NaN."""
 

@@ -68,7 +68,8 @@ def neighbours(x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1) -> 
         log_volume = np.logaddexp(log_volume, math.log(eps))
     elif coincident := int(np.count_nonzero(radius == 0.0)):
         raise CoincidentParticlesError(
-            f"{coincident} of {n} particles coincide with their k={k} nearest neighbours; "
+            f"{coincident} of {n} particles coincide with their k={k} nearest neighbours, "
+            f"the first is particle {int(np.argmin(radius))}; "
             "raise k, or add a small volume with eps (the paper's MountainCar uses 1e-15)"
         )
     return Neighbours(index, log_volume)

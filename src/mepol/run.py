@@ -22,7 +22,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from mepol.batch import Batch
 from mepol.checkpoint import Position, checkpoint_bytes, load_checkpoint, versions
 from mepol.config import ExploreConfig
-from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, RunError
+from mepol.errors import CheckpointError, CollapseError, ConfigError, EnvironmentFault, MepolWarning, RunError
 from mepol.evaluate import Evaluation, Grid, evaluate
 from mepol.features import feature_names, select_features
 from mepol.mepol import Epoch, make_optimiser, mepol
@@ -30,6 +30,8 @@ from mepol.neighbours import Neighbours, neighbours
 from mepol.policy import GaussianPolicy, policy_bytes, save_policy
 from mepol.sampling import Actor, check_action_space, collect
 from mepol.store import MetricsRow, Run
+
+LOW_ESS = 0.01  # share of the batch below which its weights count as collapsing
 
 
 class Stream(IntEnum):
@@ -257,14 +259,18 @@ def _drive(
     clock = Stopwatch()
 
     def sample(epoch: int) -> Batch:
+        if env.single_observation_space != domain.space:
+            raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
+        seed = stream(config.seed, Stream.BATCH, epoch)
         with clock.time("sample"):
-            return collect(policy, env, config.horizon, seed=stream(config.seed, Stream.BATCH, epoch))
+            return collect(policy, env, config.horizon, seed=seed, time_limit=config.env_time_limit)
 
     def search(batch: Batch) -> Neighbours:
         with clock.time("knn"):
             return search_neighbours(batch, domain, config)
 
     updates = mepol(policy, optimiser, sample, search, config.ascent, first_epoch=position.epoch)
+    watch = Watch(config)
     with Keeper(run, policy, optimiser, position) as keeper:
         for epoch in range(position.epoch, config.epochs + 1):
             row = MetricsRow(epoch, keeper.position.samples)
@@ -275,12 +281,44 @@ def _drive(
             if epoch < config.epochs:
                 with clock.time("epoch"):
                     update = next(updates)
+                watch.check(update)
                 row = _with_update(row, update, clock, config)
                 run.append_steps(update)
             run.append(row)
             if epoch < config.epochs:
                 keeper.advance(update.particles)
             report(Progress(row, config.epochs, evaluation))
+
+
+class Watch:
+    """Speaks up when an epoch went wrong numerically: warns where the run can go on, stops it where it cannot."""
+
+    def __init__(self, config: ExploreConfig) -> None:
+        self._config = config.ascent
+        self._last: float | None = None
+
+    def check(self, update: Epoch) -> None:
+        """Compare the epoch with the one before; raises CollapseError on a cliff."""
+        if self._last is not None and update.entropy < self._last - self._config.max_entropy_drop:
+            raise CollapseError(
+                f"the entropy fell from {self._last:.3f} to {update.entropy:.3f} nats in epoch {update.epoch}, more "
+                f"than max_entropy_drop = {self._config.max_entropy_drop:g}; lower learning_rate or kl_threshold"
+            )
+        self._last = update.entropy
+        if not update.accepted:
+            self._warn(
+                f"epoch {update.epoch}: none of {len(update.steps)} steps stayed in the trust region; "
+                "the policy is unchanged; lower learning_rate"
+            )
+        elif update.ess < LOW_ESS * update.particles:
+            self._warn(
+                f"epoch {update.epoch}: importance weights are collapsing, effective sample size "
+                f"{update.ess:.0f} of {update.particles}; lower learning_rate or kl_threshold"
+            )
+
+    @staticmethod
+    def _warn(text: str) -> None:
+        warnings.warn(text, MepolWarning, stacklevel=4)
 
 
 class Keeper:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +27,14 @@ class Actor(Protocol):
         ...
 
 
-def collect(actor: Actor, env: VectorEnv[Any, Any, Any], horizon: int, *, seed: np.random.SeedSequence) -> Batch:
+def collect(
+    actor: Actor,
+    env: VectorEnv[Any, Any, Any],
+    horizon: int,
+    *,
+    seed: np.random.SeedSequence,
+    time_limit: float = 0.0,
+) -> Batch:
     """One trajectory of `horizon` steps from each of the M sub-environments.
 
     `seed` fixes the start states and the action noise; sub-environment m draws its start from the m-th word of
@@ -32,6 +43,9 @@ def collect(actor: Actor, env: VectorEnv[Any, Any, Any], horizon: int, *, seed: 
     Termination is ignored, as in the paper, wherever the environment allows: it goes on from the terminal state.
     An environment that resets itself (any autoreset mode but DISABLED) ends its trajectory there instead, and
     the batch carries the shorter length.
+
+    Whatever the environment does wrong is an EnvironmentFault: an exception of its own, a wrong shape, a NaN, or
+    a call that takes longer than `time_limit` seconds (0: no limit).
     """
     space, actions_space = _box(env.single_observation_space, "observation"), check_action_space(env)
     m = env.num_envs
@@ -45,11 +59,13 @@ def collect(actor: Actor, env: VectorEnv[Any, Any, Any], horizon: int, *, seed: 
     alive = np.ones(m, dtype=bool)
 
     seeds: Any = [int(word) for word in reset_seed.generate_state(m)]  # VectorEnv takes a list, its types say int
-    obs, _ = env.reset(seed=seeds)
+    with _guard("reset", time_limit):
+        obs, _ = env.reset(seed=seeds)
     states[:, 0] = _shaped(obs, (m, *space.shape))
     for t in range(horizon):
-        actions[:, t] = actor.act(obs, rng)
-        obs, _, terminated, truncated, info = env.step(actions[:, t])
+        actions[:, t] = _finite(actor.act(obs, rng), t)
+        with _guard(f"step {t}", time_limit):
+            obs, _, terminated, truncated, info = env.step(actions[:, t])
         states[:, t + 1] = _shaped(obs, (m, *space.shape))
         if resets_itself:
             ended = alive & (terminated | truncated)
@@ -61,6 +77,40 @@ def collect(actor: Actor, env: VectorEnv[Any, Any, Any], horizon: int, *, seed: 
             if not alive.any():
                 break
     return Batch(states, actions, lengths)
+
+
+@contextmanager
+def _guard(call: str, time_limit: float) -> Iterator[None]:
+    """Names what the environment's own code raises, and ends a call that hangs.
+
+    The limit needs the main thread and its alarm signal; elsewhere it is not enforced.
+    """
+    limited = time_limit > 0 and threading.current_thread() is threading.main_thread()
+
+    def too_late(*_: object) -> None:
+        raise EnvironmentFault(f"the environment's {call} took longer than the time limit of {time_limit:g} s")
+
+    if limited:
+        before = signal.signal(signal.SIGALRM, too_late)
+        signal.setitimer(signal.ITIMER_REAL, time_limit)
+    try:
+        yield
+    except EnvironmentFault:
+        raise
+    except Exception as fault:
+        raise EnvironmentFault(f"the environment's {call} raised {type(fault).__name__}: {fault}") from fault
+    finally:
+        if limited:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def _finite(actions: NDArray[np.float32], t: int) -> NDArray[np.float32]:
+    bad = ~np.isfinite(actions).all(axis=-1)
+    if bad.any():
+        where = int(np.argmax(bad))
+        raise EnvironmentFault(f"the policy gave environment {where} a NaN or infinite action at step {t}")
+    return actions
 
 
 def check_action_space(env: VectorEnv[Any, Any, Any]) -> Box:
