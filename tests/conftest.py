@@ -52,7 +52,11 @@ def make_policy() -> Callable[..., GaussianPolicy]:
     """A seeded policy with small layers."""
 
     def make(
-        state_dim: int = 2, action_dim: int = 2, hidden: tuple[int, ...] = (16, 16), seed: int = 0, log_std: float = -0.5
+        state_dim: int = 2,
+        action_dim: int = 2,
+        hidden: tuple[int, ...] = (16, 16),
+        seed: int = 0,
+        log_std: float = -0.5,
     ) -> GaussianPolicy:
         policy = GaussianPolicy(state_dim, action_dim, hidden)
         policy.initialise(np.random.default_rng(seed), log_std=log_std)

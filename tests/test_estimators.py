@@ -68,9 +68,7 @@ def test_raw_entropy_of_a_uniform_cube_where_its_edges_weigh_little(dim: int, k:
 @pytest.mark.parametrize("k", KS)
 def test_entropy_of_a_gaussian(dim: int, k: int) -> None:
     # Four draws: at D = 3, k = 50 the estimator's smoothing bias is about -0.04, and one draw has noise of 0.01.
-    estimates = [
-        knn_entropy(2.0 * np.random.default_rng(seed).standard_normal((N, dim)) + 5.0, k) for seed in range(4)
-    ]
+    estimates = [knn_entropy(2.0 * np.random.default_rng(seed).standard_normal((N, dim)) + 5.0, k) for seed in range(4)]
     assert np.mean(estimates) == pytest.approx(gaussian_entropy(dim, 2.0), abs=TOLERANCE)
 
 

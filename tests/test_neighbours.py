@@ -63,7 +63,9 @@ def test_the_backend_is_chosen_by_shape_and_agrees_with_brute_force(dim: int) ->
 
 
 @pytest.mark.parametrize("search", BACKENDS)
-@given(dim=st.integers(1, 5), side=st.integers(1, 4), n=st.integers(2, 60), k=st.integers(1, 12), seed=st.integers(0, 999))
+@given(
+    dim=st.integers(1, 5), side=st.integers(1, 4), n=st.integers(2, 60), k=st.integers(1, 12), seed=st.integers(0, 999)
+)
 def test_ties_and_duplicates_on_integer_lattices(
     search: Search, dim: int, side: int, n: int, k: int, seed: int
 ) -> None:
