@@ -103,7 +103,15 @@ def save_policy(policy: GaussianPolicy, path: str | Path) -> None:
     """Write `policy` as safetensors, with the widths it is rebuilt from in the header. No code, no pickle."""
     header = {"format": FORMAT, "widths": json.dumps(list(policy.widths))}
     tensors = {name: tensor.contiguous() for name, tensor in policy.state_dict().items()}
-    write_bytes(Path(path), safetensors.torch.save(tensors, metadata=header))
+    write_bytes(Path(path), _in_order(safetensors.torch.save(tensors, metadata=header)))
+
+
+def _in_order(data: bytes) -> bytes:
+    """The same safetensors with its header sorted: the library's order varies, and equal policies are equal bytes."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8:start]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # tensors stay aligned
+    return len(header).to_bytes(8, "little") + header + data[start:]
 
 
 def load_policy(path: str | Path) -> GaussianPolicy:
