@@ -100,10 +100,16 @@ class GaussianPolicy(nn.Module):
 
 
 def save_policy(policy: GaussianPolicy, path: str | Path) -> None:
-    """Write `policy` as safetensors, with the widths it is rebuilt from in the header. No code, no pickle."""
+    """Write `policy` as safetensors, with the widths it is rebuilt from in the header. No code, no pickle.
+
+    Raises PolicyFileError when the file cannot be written.
+    """
     header = {"format": FORMAT, "widths": json.dumps(list(policy.widths))}
     tensors = {name: tensor.contiguous() for name, tensor in policy.state_dict().items()}
-    write_bytes(Path(path), _in_order(safetensors.torch.save(tensors, metadata=header)))
+    try:
+        write_bytes(Path(path), _in_order(safetensors.torch.save(tensors, metadata=header)))
+    except OSError as fault:
+        raise PolicyFileError(f"cannot write a policy to {path}: {fault}") from fault
 
 
 def _in_order(data: bytes) -> bytes:
