@@ -59,7 +59,12 @@ class GaussianPolicy(nn.Module):
     ) -> NDArray[np.float32]:
         """(S,) or (M, S) observations -> actions (A,) or (M, A) float32, drawn with `rng`."""
         states = torch.from_numpy(np.asarray(obs, dtype=np.float32))
-        mean: NDArray[np.float32] = self.mean(states).numpy()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # products this small round differently, and run slower, on several threads
+        try:
+            mean: NDArray[np.float32] = self.mean(states).numpy()
+        finally:
+            torch.set_num_threads(threads)
         if deterministic:
             return mean
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
