@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from mepol.errors import CheckpointError
+from mepol.files import tensor_bytes
 from mepol.policy import GaussianPolicy
 
 FORMAT = "mepol-checkpoint-1"
@@ -45,16 +45,15 @@ def versions() -> dict[str, str]:
 
 def checkpoint_bytes(policy: GaussianPolicy, optimiser: torch.optim.Optimizer, position: Position) -> bytes:
     """The whole state as one safetensors file."""
-    tensors = {f"policy.{name}": tensor.contiguous() for name, tensor in policy.state_dict().items()}
-    for name, tensor in _moments(policy, optimiser).items():
-        tensors[name] = tensor.contiguous()
+    tensors = {f"policy.{name}": tensor for name, tensor in policy.state_dict().items()}
+    tensors |= _moments(policy, optimiser)
     header = {
         "format": FORMAT,
         "epoch": str(position.epoch),
         "samples": str(position.samples),
         "versions": json.dumps(versions()),
     }
-    return safetensors.torch.save(tensors, metadata=header)
+    return tensor_bytes(tensors, header)
 
 
 def load_checkpoint(

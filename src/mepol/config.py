@@ -40,7 +40,7 @@ class AscentConfig:
     def __post_init__(self) -> None:
         _require(self.k >= 1, "k", self.k, "at least 1")
         _require(self.kl_threshold > 0, "kl_threshold", self.kl_threshold, "above 0")
-        _require(0 < self.learning_rate < math.inf, "learning_rate", self.learning_rate, "above 0 and finite")
+        _require(0 < self.learning_rate <= 1e30, "learning_rate", self.learning_rate, "above 0 and at most 1e30")
         _require(self.max_steps >= 1, "max_steps", self.max_steps, "at least 1")
         _require(self.max_backtracks >= 0, "max_backtracks", self.max_backtracks, "at least 0")
         _require(self.max_entropy_drop > 0, "max_entropy_drop", self.max_entropy_drop, "above 0")

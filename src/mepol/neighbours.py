@@ -110,28 +110,42 @@ def _search_tree(points: NDArray[np.float64], k: int, workers: int) -> tuple[NDA
 
 
 def _search_blocks(points: NDArray[np.float64], k: int, workers: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Brute force by blocks of matrix products; the kept distances are recomputed without cancellation."""
+    """Brute force by blocks of matrix products; the kept distances are recomputed without cancellation.
+
+    A row whose candidates the rounding of the products may have got wrong is searched again in full.
+    """
     del workers  # the matrix product already uses every core
-    n = points.shape[0]
+    n, dim = points.shape
     centred = points - points.mean(axis=0)
     square = np.einsum("nd,nd->n", centred, centred)
-    spare = min(n, k + 1 + 8)  # candidates beyond k + 1 absorb the rounding of the product form
+    rounding = (dim + 4) * np.finfo(np.float64).eps * (square + square.max())  # (N,) of a row's product form
+    spare = min(n, k + 1 + 8)  # candidates beyond k + 1 absorb most of it
     rows = max(1, BLOCK_BYTES // (8 * n))
     index = np.empty((n, k), dtype=np.int64)
     radius = np.empty(n)
+    everyone = np.arange(n)
     for start in range(0, n, rows):
-        block = centred[start : start + rows]
-        rough = square - 2.0 * (block @ centred.T)  # |y|^2 - 2xy: same order as |x - y|^2
+        here = slice(start, min(start + rows, n))
+        rough = square - 2.0 * (centred[here] @ centred.T)  # |y|^2 - 2xy: same order as |x - y|^2
         near = np.argpartition(rough, spare - 1, axis=1)[:, :spare]
-        exact = np.empty(near.shape)
+        left_out = np.take_along_axis(rough, near, axis=1).max(axis=1) + square[here] - rounding[here]  # all are beyond
+        chosen, exact = np.empty((len(near), k + 1), dtype=np.int64), np.empty((len(near), k + 1))
         for i, candidates in enumerate(near):
-            gap = centred[candidates] - block[i]
-            exact[i] = np.einsum("cd,cd->c", gap, gap)
-        order = np.argsort(exact, axis=1, kind="stable")[:, : k + 1]
-        index[start : start + rows], radius[start : start + rows] = _without_self(
-            np.take_along_axis(near, order, axis=1), np.sqrt(np.take_along_axis(exact, order, axis=1)), first=start
-        )
+            chosen[i], exact[i] = _nearest(points, start + i, candidates, k + 1)
+            if spare < n and exact[i, -1] > max(0.0, left_out[i]) * (1 + 1e-9):
+                chosen[i], exact[i] = _nearest(points, start + i, everyone, k + 1)
+        index[here], radius[here] = _without_self(chosen, np.sqrt(exact), first=start)
     return index, radius
+
+
+def _nearest(
+    points: NDArray[np.float64], i: int, candidates: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The `count` candidates nearest to particle i, in order, and their squared distances."""
+    gap = points[candidates] - points[i]
+    square = np.einsum("cd,cd->c", gap, gap)
+    order = np.argsort(square, kind="stable")[:count]
+    return candidates[order], square[order]
 
 
 def _without_self(

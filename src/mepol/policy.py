@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import safetensors
-import safetensors.torch
 import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mepol.errors import PolicyFileError
-from mepol.files import write_bytes
+from mepol.files import tensor_bytes, write_bytes
 
 FORMAT = "mepol-policy-1"
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
@@ -59,7 +58,12 @@ class GaussianPolicy(nn.Module):
     ) -> NDArray[np.float32]:
         """(S,) or (M, S) observations -> actions (A,) or (M, A) float32, drawn with `rng`."""
         states = torch.from_numpy(np.asarray(obs, dtype=np.float32))
-        mean: NDArray[np.float32] = self.mean(states).numpy()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # products this small round differently, and run slower, on several threads
+        try:
+            mean: NDArray[np.float32] = self.mean(states).numpy()
+        finally:
+            torch.set_num_threads(threads)
         if deterministic:
             return mean
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
@@ -100,15 +104,20 @@ class GaussianPolicy(nn.Module):
 
 
 def save_policy(policy: GaussianPolicy, path: str | Path) -> None:
-    """Write `policy` as safetensors, with the widths it is rebuilt from in the header. No code, no pickle."""
-    write_bytes(Path(path), policy_bytes(policy))
+    """Write `policy` as safetensors, with the widths it is rebuilt from in the header. No code, no pickle.
+
+    Raises PolicyFileError when the file cannot be written.
+    """
+    try:
+        write_bytes(Path(path), policy_bytes(policy))
+    except OSError as fault:
+        raise PolicyFileError(f"cannot write a policy to {path}: {fault}") from fault
 
 
 def policy_bytes(policy: GaussianPolicy) -> bytes:
-    """What `save_policy` writes."""
+    """What `save_policy` writes; equal policies give equal bytes."""
     header = {"format": FORMAT, "widths": json.dumps(list(policy.widths))}
-    tensors = {name: tensor.contiguous() for name, tensor in policy.state_dict().items()}
-    return safetensors.torch.save(tensors, metadata=header)
+    return tensor_bytes(policy.state_dict(), header)
 
 
 def load_policy(path: str | Path) -> GaussianPolicy:
