@@ -87,7 +87,7 @@ def test_k_must_be_below_the_particles_of_a_batch() -> None:
 def test_k_must_be_below_the_particles_of_an_evaluation() -> None:
     """Otherwise the run would stop at its first evaluation, after its directory was made."""
     settings = {"horizon": 50, "trajectories": 20, "ascent": AscentConfig(k=50)}
-    with pytest.raises(ConfigError, match="evaluation_trajectories = 1 is not possible.* k = 50"):
+    with pytest.raises(ConfigError, match=r"evaluation_trajectories = 1 is not possible.* k = 50"):
         ExploreConfig(env="x", **settings, evaluation=EvaluationConfig(evaluation_trajectories=1))
     ExploreConfig(env="x", **settings, evaluation=EvaluationConfig(evaluation_trajectories=2))
 

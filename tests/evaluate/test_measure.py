@@ -24,8 +24,8 @@ def test_the_mean_over_episodes_is_not_the_pooled_entropy() -> None:
     # One trajectory stays in one cell, the other divides itself evenly between two others.
     states = np.zeros((2, 9, 2))
     states[0, 1:] = rng.uniform(0.1, 0.9, (8, 2))
-    states[1, 1:5] = [1, 0] + rng.uniform(0.1, 0.9, (4, 2))
-    states[1, 5:] = [1, 1] + rng.uniform(0.1, 0.9, (4, 2))
+    states[1, 1:5] = np.array([1, 0]) + rng.uniform(0.1, 0.9, (4, 2))
+    states[1, 5:] = np.array([1, 1]) + rng.uniform(0.1, 0.9, (4, 2))
     batch = Batch(states, np.zeros((2, 8, 1), dtype=np.float32), np.array([8, 8]))
     result = measure(batch, features=(0, 1), k=2, grid=GRID)
     assert result.discrete_entropy == pytest.approx(0.5 * (0.0 + math.log(2)))
