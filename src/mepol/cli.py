@@ -35,8 +35,8 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
 `mepol explore gridworld --help` lists every setting of a preset; any other command takes --help as well.
 """
 
-stdout = Console(highlight=False)
-stderr = Console(stderr=True, highlight=False)
+stdout = Console(highlight=False, markup=False, emoji=False)  # paths are printed as they are
+stderr = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "presets": _presets,
     }
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        stdout.print(USAGE, markup=False, end="")
+        stdout.print(USAGE, end="")
         return 0 if arguments else 2
     if arguments[0] in ("-V", "--version"):
         stdout.print(f"mepol {__version__}")
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ConfigError(f"no command {name!r}; the commands are {', '.join(commands)}")
         commands[name](rest)
     except MepolError as fault:
-        stderr.print(f"mepol: {fault}", markup=False, soft_wrap=True)
+        stderr.print(f"mepol: {fault}", soft_wrap=True)
         return 2 if isinstance(fault, ConfigError) else 1
     except KeyboardInterrupt:
         stderr.print("mepol: interrupted; what was finished is on disk")
@@ -85,7 +85,7 @@ class ExploreArguments:
 def _explore(arguments: list[str]) -> None:
     if not arguments or arguments[0].startswith("-"):
         if arguments and arguments[0] in ("-h", "--help"):
-            stdout.print(USAGE, markup=False)
+            stdout.print(USAGE)
             _presets([])
             return
         raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
