@@ -173,6 +173,8 @@ def _evaluate(arguments: list[str]) -> None:
     parsed = _parse(EvaluateArguments, arguments, "mepol evaluate")
     if parsed.trajectories < 1:
         raise ConfigError(f"trajectories = {parsed.trajectories} is not possible: it must be at least 1")
+    if parsed.seed < 0:
+        raise ConfigError(f"seed = {parsed.seed} is not possible: it must be at least 0")
     run = Run.open(parsed.run)
     seed = stream(parsed.seed, Stream.EVALUATION, 0)
     evaluation = evaluate_policy(run.load_policy(), run.config, trajectories=parsed.trajectories, seed=seed)
