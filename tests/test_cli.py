@@ -163,12 +163,11 @@ def test_evaluate_as_a_table(finished: Path, capsys: pytest.CaptureFixture[str])
     assert {p: p.read_bytes() for p in finished.rglob("*") if p.is_file()} == before
 
 
-@pytest.mark.parametrize("name", ["a[b]c", "[red]run", ":smile:", "white space", "[/]"])
+@pytest.mark.parametrize("name", ["a[b]c", "[red]run", ":smile:", "white space"])
 def test_names_of_directories_are_printed_as_they_are(
     copy: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    odd = copy.rename(copy.parent / "odd")
-    odd = odd.rename((copy.parent / name) if "/" not in name else (copy.parent / name.replace("/", "")))
+    odd = copy.rename(copy.parent / name)
     code, text, _ = run_main(["evaluate", str(odd), "--trajectories", "3", "--json"], capsys)
     assert code == 0
     assert json.loads(text)["run"] == str(odd)
@@ -338,7 +337,7 @@ def test_a_policy_file_that_is_none_is_refused(kind: str, copy: Path, capsys: py
         contents = {"empty": b"", "truncated": data[:-9], "pickle": pickle.dumps([1]), "foreign": b"\x7fELF" * 99}
         path.write_bytes(contents[kind])
     code, out, err = run_main(["evaluate", str(copy), "--trajectories", "3"], capsys)
-    assert_one_sentence(err, "policy.safetensors")
+    assert_one_sentence(err, "made for another environment" if kind == "other-widths" else "policy.safetensors")
     assert (code, out) == (1, "")
 
 
