@@ -175,6 +175,21 @@ def test_effective_sample_size() -> None:
     assert effective_sample_size(torch.tensor([0.5, 0.25, 0.25])).item() == pytest.approx(1 / 0.375)
 
 
+def test_the_number_of_threads_changes_no_digit() -> None:
+    """Above 32,768 elements torch splits a sum among its threads, and rounds each split differently."""
+    n = 50_000
+    near = neighbours(np.random.default_rng(0).standard_normal((n, 1)), 4)
+    weights = torch.softmax(torch.from_numpy(np.random.default_rng(1).standard_normal(n)), 0)
+    results = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        mass = neighbour_mass(weights, near)
+        results.append([f(mass, near).item() for f in (weighted_entropy, state_kl)])
+        results[-1].append(effective_sample_size(weights).item())
+    torch.set_num_threads(1)
+    assert results[0] == results[1] == results[2]
+
+
 # --- invariances --------------------------------------------------------------------------------------------------
 
 clouds = st.builds(

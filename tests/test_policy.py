@@ -86,6 +86,19 @@ def test_one_observation_or_many(make_policy: Callable, dtype: type) -> None:
     assert policy.act(obs[0], np.random.default_rng(0)).shape == (2,)
 
 
+def test_the_number_of_threads_changes_no_digit_of_an_action(make_policy: Callable) -> None:
+    policy = make_policy(2, 2, hidden=(300, 300))
+    for m in (1, 3, 5, 20, 100):
+        obs = np.random.default_rng(m).uniform(-6, 6, (m, 2))
+        actions = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            actions.append(policy.act(obs, np.random.default_rng(0)))
+            assert torch.get_num_threads() == threads  # left as it was
+        torch.set_num_threads(1)
+        np.testing.assert_array_equal(*actions)
+
+
 # --- start --------------------------------------------------------------------------------------------------------
 
 

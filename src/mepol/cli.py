@@ -39,8 +39,8 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
 `mepol explore gridworld --help` lists every setting of a preset; any other command takes --help as well.
 """
 
-stdout = Console(highlight=False)
-stderr = Console(stderr=True, highlight=False)
+stdout = Console(highlight=False, markup=False, emoji=False)  # paths are printed as they are
+stderr = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "presets": _presets,
     }
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        stdout.print(USAGE, markup=False, end="")
+        stdout.print(USAGE, end="")
         return 0 if arguments else 2
     if arguments[0] in ("-V", "--version"):
         stdout.print(f"mepol {__version__}")
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _signals_and_warnings():
             commands[name](rest)
     except MepolError as fault:
-        stderr.print(f"mepol: {fault}", markup=False, soft_wrap=True)
+        stderr.print(f"mepol: {fault}", soft_wrap=True)
         return 2 if isinstance(fault, ConfigError) else 1
     except KeyboardInterrupt:
         stderr.print("mepol: interrupted; what was finished is on disk, and mepol resume goes on from there")
@@ -122,7 +122,7 @@ class ExploreArguments:
 def _explore(arguments: list[str]) -> None:
     if not arguments or arguments[0].startswith("-"):
         if arguments and arguments[0] in ("-h", "--help"):
-            stdout.print(USAGE, markup=False)
+            stdout.print(USAGE)
             _presets([])
             return
         raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
@@ -225,6 +225,8 @@ def _evaluate(arguments: list[str]) -> None:
     parsed = _parse(EvaluateArguments, arguments, "mepol evaluate")
     if parsed.trajectories < 1:
         raise ConfigError(f"trajectories = {parsed.trajectories} is not possible: it must be at least 1")
+    if parsed.seed < 0:
+        raise ConfigError(f"seed = {parsed.seed} is not possible: it must be at least 0")
     run = Run.open(parsed.run)
     seed = stream(parsed.seed, Stream.EVALUATION, 0)
     evaluation = evaluate_policy(run.load_policy(), run.config, trajectories=parsed.trajectories, seed=seed)

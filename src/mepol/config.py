@@ -149,6 +149,13 @@ class ExploreConfig:
             self.ascent.k,
             f"below the {particles} particles of {self.trajectories} trajectories of {self.horizon} steps",
         )
+        fresh = self.evaluation.evaluation_trajectories
+        _require(
+            self.ascent.k < self.horizon * fresh,
+            "evaluation_trajectories",
+            fresh,
+            f"enough for more than k = {self.ascent.k} particles at {self.horizon} steps each",
+        )
 
 
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:

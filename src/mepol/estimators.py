@@ -62,17 +62,23 @@ def neighbour_mass(weights: Tensor, near: Neighbours) -> Tensor:
 def weighted_entropy(mass: Tensor, near: Neighbours) -> Tensor:
     """Entropy of the weighted density, in nats (Eq. 2), from neighbour masses (N,)."""
     log_volume = torch.from_numpy(near.log_volume)
-    return -(torch.xlogy(mass, mass) - mass * log_volume).sum() / near.k + _bias(near.k)
+    return -_total(torch.xlogy(mass, mass) - mass * log_volume) / near.k + _bias(near.k)
 
 
 def state_kl(mass: Tensor, near: Neighbours) -> Tensor:
     """KL(sampled || weighted), in nats (Eq. 3), from neighbour masses (N,)."""
-    return math.log(near.k / near.n) - mass.log().mean()
+    return math.log(near.k / near.n) - _total(mass.log()) / near.n
 
 
 def effective_sample_size(weights: Tensor) -> Tensor:
     """1 / sum w^2 for normalised weights (N,): N when equal, 1 when one particle holds all the weight."""
-    return 1.0 / weights.square().sum()
+    return 1.0 / _total(weights.square())
+
+
+def _total(values: Tensor) -> Tensor:
+    """Sum of (N,) in rows of a fixed length: torch splits one long sum by threads, and so its last digit."""
+    rows = torch.nn.functional.pad(values, (0, -len(values) % 4096)).view(-1, 4096)
+    return rows.sum(1).sum()
 
 
 def _bias(k: int) -> float:

@@ -22,7 +22,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from mepol.batch import Batch
 from mepol.checkpoint import Position, checkpoint_bytes, load_checkpoint, versions
 from mepol.config import ExploreConfig
-from mepol.errors import CheckpointError, CollapseError, ConfigError, EnvironmentFault, MepolWarning, RunError
+from mepol.errors import (
+    CheckpointError,
+    CollapseError,
+    ConfigError,
+    EnvironmentFault,
+    MepolWarning,
+    PolicyFileError,
+    RunError,
+)
 from mepol.evaluate import Evaluation, Grid, evaluate
 from mepol.features import feature_names, select_features
 from mepol.mepol import Epoch, make_optimiser, mepol
@@ -156,6 +164,7 @@ def evaluate_policy(
     """Measure `actor` on fresh trajectories with the run's own horizon, features, k and grid."""
     with closing(make_env(config.env, trajectories, ignore_termination=config.ignore_termination)) as env:
         domain = Domain.of(env, config)
+        _check_fit(actor, domain, config)
         ascent = config.ascent
         return evaluate(
             actor,
@@ -166,6 +175,15 @@ def evaluate_policy(
             eps=ascent.eps,
             grid=domain.grid,
             seed=seed,
+        )
+
+
+def _check_fit(actor: Actor, domain: Domain, config: ExploreConfig) -> None:
+    needed = (domain.space.shape[0], domain.action_dim)
+    if isinstance(actor, GaussianPolicy) and (actor.widths[0], actor.widths[-1]) != needed:
+        raise PolicyFileError(
+            f"the policy maps {actor.widths[0]} state coordinates to {actor.widths[-1]} actions, "
+            f"and {config.env} has {needed[0]} and {needed[1]}: it was made for another environment"
         )
 
 

@@ -65,9 +65,9 @@ class Run:
     @staticmethod
     def create(path: Path, config: ExploreConfig) -> Run:
         """Make a new run directory; one that already holds anything is refused, never overwritten."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(f"{path} already exists and is not empty; choose another --out, or remove it")
         try:
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise RunError(f"{path} already exists and is not empty; choose another --out, or remove it")
             (path / "heatmaps").mkdir(parents=True)
             (path / "figures").mkdir()
             (path / "checkpoints").mkdir()
@@ -81,7 +81,7 @@ class Run:
     @staticmethod
     def open(path: Path) -> Run:
         """An existing run, its config checked."""
-        if not (path / "config.json").is_file():
+        if not os.path.isfile(path / "config.json"):  # noqa: PTH113  Path.is_file raises on impossible names
             raise RunError(f"{path} is not a run directory: it has no config.json")
         return Run(path, read_json(ExploreConfig, path / "config.json"))
 
