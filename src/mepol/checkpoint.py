@@ -16,11 +16,11 @@ import safetensors
 import torch
 from torch import Tensor
 
-from mepol.errors import CheckpointError
-from mepol.files import tensor_bytes
+from mepol.errors import CheckpointError, CollapseError
+from mepol.files import is_intact, require_file, tensor_bytes
 from mepol.policy import GaussianPolicy
 
-FORMAT = "mepol-checkpoint-1"
+FORMAT = "mepol-checkpoint-2"  # 2: with a digest
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,14 @@ def versions() -> dict[str, str]:
 
 
 def checkpoint_bytes(policy: GaussianPolicy, optimiser: torch.optim.Optimizer, position: Position) -> bytes:
-    """The whole state as one safetensors file."""
+    """The whole state as one safetensors file.
+
+    Raises CollapseError when the state is no longer finite: what is written can always be read.
+    """
     tensors = {f"policy.{name}": tensor for name, tensor in policy.state_dict().items()}
     tensors |= _moments(policy, optimiser)
+    if bad := [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]:
+        raise CollapseError(f"{bad[0]} is NaN or infinite before epoch {position.epoch}; lower learning_rate")
     header = {
         "format": FORMAT,
         "epoch": str(position.epoch),
@@ -64,13 +69,16 @@ def load_checkpoint(
     Everything is read and checked before anything is changed. Raises CheckpointError.
     """
     try:
+        require_file(path)
         with safetensors.safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
             if header.get("format") != FORMAT:
-                raise CheckpointError(f"{path} is not a mepol checkpoint")
+                raise CheckpointError(f"{path} is not a mepol checkpoint of format {FORMAT!r}")
             position, wrote = _position(header, path), _versions(header)
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            _check(slices, policy, path)
+            _check(slices, policy, optimiser, path)
+            if not is_intact(path):
+                raise CheckpointError(f"{path} is damaged: its content does not fit its digest")
             tensors = {name: file.get_tensor(name) for name in slices}
     except (OSError, safetensors.SafetensorError) as fault:
         raise CheckpointError(f"cannot read the checkpoint {path}: {fault}") from fault
@@ -111,13 +119,17 @@ def _versions(header: dict[str, str]) -> dict[str, str]:
     return {str(k): str(v) for k, v in wrote.items()} if isinstance(wrote, dict) else {}
 
 
-def _check(slices: dict[str, object], policy: GaussianPolicy, path: Path) -> None:
-    """Names, shapes and types must be those of this policy and of Adam's (or no) moments for it."""
+def _check(slices: dict[str, object], policy: GaussianPolicy, optimiser: torch.optim.Optimizer, path: Path) -> None:
+    """Names, shapes and types must be those of this policy and, for each parameter, all or none of Adam's moments."""
     allowed = {f"policy.{name}": list(t.shape) for name, t in policy.state_dict().items()}
     required = set(allowed)
-    for i, parameter in enumerate(policy.parameters()):
-        shape = list(parameter.shape)
-        allowed |= {f"optimiser.{i}.exp_avg": shape, f"optimiser.{i}.exp_avg_sq": shape, f"optimiser.{i}.step": []}
+    adam = isinstance(optimiser, torch.optim.Adam)
+    for i, parameter in enumerate(policy.parameters() if adam else ()):
+        shape, prefix = list(parameter.shape), f"optimiser.{i}."
+        moments = {f"{prefix}exp_avg": shape, f"{prefix}exp_avg_sq": shape, f"{prefix}step": []}
+        allowed |= moments
+        if not moments.keys().isdisjoint(slices):
+            required |= set(moments)
     for name, entry in slices.items():
         fits = name in allowed and entry.get_shape() == allowed[name] and entry.get_dtype() == "F32"  # type: ignore[attr-defined]
         if not fits:

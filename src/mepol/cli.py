@@ -70,25 +70,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         stderr.print("mepol: interrupted; what was finished is on disk, and mepol resume goes on from there")
         return 130
-    except Terminated:
+    except Terminated as signalled:
         stderr.print("mepol: terminated; what was finished is on disk, and mepol resume goes on from there")
-        return 143
+        return 128 + signalled.number
     except BrokenPipeError:
         sys.stderr.close()
+        return 1
+    except (OSError, MemoryError) as fault:
+        stderr.print(f"mepol: the system refused: {str(fault) or 'out of memory'}", markup=False, soft_wrap=True)
         return 1
     return 0
 
 
 class Terminated(BaseException):
-    """SIGTERM: unwinds like Ctrl-C, so that the run's state reaches the disk."""
+    """SIGTERM, or SIGHUP of a closed terminal: unwinds like Ctrl-C, so that the run's state reaches the disk."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 @contextmanager
 def _signals_and_warnings() -> Iterator[None]:
-    """SIGTERM unwinds the stack, and our own warnings are one line each; both as before afterwards."""
+    """Termination unwinds the stack, and our own warnings are one line each; both as before afterwards."""
 
-    def terminate(*_: object) -> None:
-        raise Terminated
+    def terminate(number: int, _: object) -> None:
+        raise Terminated(number)
 
     def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
         if issubclass(category, MepolWarning):
@@ -97,14 +104,16 @@ def _signals_and_warnings() -> Iterator[None]:
             show_others(message, category, *rest)
 
     show_others = warnings.showwarning
-    before = signal.signal(signal.SIGTERM, terminate)
+    heard = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is not signal.SIG_IGN]  # nohup stays
+    before = {number: signal.signal(number, terminate) for number in heard}
     with warnings.catch_warnings():
         warnings.simplefilter("always", MepolWarning)
         warnings.showwarning = show  # type: ignore[assignment]
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 # --- explore ------------------------------------------------------------------------------------------------------

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from mepol.errors import ConfigError
+from mepol.files import read_text
+
+MAX_CONFIG = 1 << 20  # bytes of a config file
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class PolicyConfig:
     """Map each bounded observation coordinate to [-1, 1] at the network's input (the paper feeds raw states)."""
 
     def __post_init__(self) -> None:
+        _require(len(self.hidden) <= 30, "hidden", f"{len(self.hidden)} layers", "at most 30 layers")
         _require(all(1 <= w <= 65536 for w in self.hidden), "hidden", self.hidden, "widths from 1 to 65536")
         _require(-20 <= self.log_std <= 5, "log_std", self.log_std, "between -20 and 5")
         _require(self.zero_mean_steps >= 0, "zero_mean_steps", self.zero_mean_steps, "at least 0")
@@ -86,7 +90,7 @@ class EvaluationConfig:
     def __post_init__(self) -> None:
         _require(self.evaluate_every >= 0, "evaluate_every", self.evaluate_every, "at least 0")
         trajectories = self.evaluation_trajectories
-        _require(trajectories >= 1, "evaluation_trajectories", trajectories, "at least 1")
+        _require(1 <= trajectories <= 10**6, "evaluation_trajectories", trajectories, "from 1 to 1e6")
         _require(all(1 <= b <= 4096 for b in self.heatmap_bins), "heatmap_bins", self.heatmap_bins, "from 1 to 4096")
 
 
@@ -143,6 +147,7 @@ class ExploreConfig:
         _require(0 <= self.env_time_limit < 1e6, "env_time_limit", self.env_time_limit, "from 0 to 1e6 s")
         _require(self.threads >= 0, "threads", self.threads, "at least 0 (0: all cores)")
         particles = self.horizon * self.trajectories
+        _require(particles <= 10**9, "horizon x trajectories", particles, "at most 1e9 particles")
         _require(
             self.ascent.k < particles,
             "k",
@@ -186,7 +191,7 @@ def from_json(kind: type[C], text: str) -> C:
 def read_json(kind: type[C], path: Path) -> C:
     """`from_json` of a file."""
     try:
-        return from_json(kind, path.read_text(encoding="utf-8"))
+        return from_json(kind, read_text(path, MAX_CONFIG))
     except (OSError, UnicodeDecodeError) as fault:
         raise ConfigError(f"cannot read {path}: {fault}") from fault
     except ConfigError as fault:
@@ -207,6 +212,8 @@ def _build(kind: Any, data: Any, where: str) -> Any:
     if type(None) in arguments:
         return None if data is None else _build(arguments[0], data, where)
     if kind is float and type(data) is int:
+        if abs(data) > 1 << 1000:
+            raise ConfigError(f"{where} is larger than any number a float can hold")
         return float(data)
     if type(data) is not kind:
         raise ConfigError(f"{where} = {data!r} is not of type {kind.__name__}")

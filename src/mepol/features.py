@@ -28,6 +28,8 @@ def select_features(text: str, names: Sequence[str]) -> tuple[int, ...]:
 def _select(item: str, names: Sequence[str]) -> Sequence[int]:
     if item in names:
         return [names.index(item)]
+    if len(item) > 100:
+        raise ConfigError(f"no feature is called {item[:20]!r}...")
     start, colon, stop = item.partition(":")
     if colon and all(end == "" or end.isdecimal() for end in (start, stop)):
         first, last = int(start or 0), int(stop or len(names))

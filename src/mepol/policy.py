@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mepol.errors import PolicyFileError
-from mepol.files import tensor_bytes, write_bytes
+from mepol.files import DIGEST, is_intact, require_file, tensor_bytes, write_bytes
 
 FORMAT = "mepol-policy-1"
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
@@ -123,9 +123,11 @@ def policy_bytes(policy: GaussianPolicy) -> bytes:
 def load_policy(path: str | Path) -> GaussianPolicy:
     """Read a policy that `save_policy` wrote. Nothing in the file is executed.
 
-    Raises PolicyFileError when the file is missing, truncated, foreign or inconsistent.
+    Raises PolicyFileError when the file is missing, truncated, damaged, foreign or inconsistent. A file without a
+    digest (made by another program) is taken as it is.
     """
     try:
+        require_file(Path(path))
         with safetensors.safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
             if header.get("format") != FORMAT:
@@ -135,6 +137,8 @@ def load_policy(path: str | Path) -> GaussianPolicy:
             policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1]) if _fits(file, names, widths) else None
             if policy is None:
                 raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
+            if DIGEST in header and not is_intact(Path(path)):
+                raise PolicyFileError(f"{path} is damaged: its content does not fit its digest")
             policy.load_state_dict({name: file.get_tensor(name) for name in names})
     except (OSError, safetensors.SafetensorError) as fault:
         raise PolicyFileError(f"cannot read a policy from {path}: {fault}") from fault

@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -20,26 +20,18 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from mepol.batch import Batch
-from mepol.checkpoint import Position, checkpoint_bytes, load_checkpoint, versions
+from mepol.checkpoint import Position, load_checkpoint, versions
 from mepol.config import ExploreConfig
-from mepol.errors import (
-    CheckpointError,
-    CollapseError,
-    ConfigError,
-    EnvironmentFault,
-    MepolWarning,
-    PolicyFileError,
-    RunError,
-)
+from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, PolicyFileError, RunError
 from mepol.evaluate import Evaluation, Grid, evaluate
 from mepol.features import feature_names, select_features
+from mepol.keeper import Keeper
 from mepol.mepol import Epoch, make_optimiser, mepol
 from mepol.neighbours import Neighbours, neighbours
-from mepol.policy import GaussianPolicy, policy_bytes, save_policy
-from mepol.sampling import Actor, check_action_space, collect
+from mepol.policy import GaussianPolicy, save_policy
+from mepol.sampling import Actor, check_action_space, collect, guard
 from mepol.store import MetricsRow, Run
-
-LOW_ESS = 0.01  # share of the batch below which its weights count as collapsing
+from mepol.watch import Watch
 
 
 class Stream(IntEnum):
@@ -65,10 +57,15 @@ class Unending(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, reward, False, False, info
 
 
-def make_env(env_id: str, num_envs: int, *, ignore_termination: bool = True) -> VectorEnv[Any, Any, Any]:
+def make_env(
+    env_id: str, num_envs: int, *, ignore_termination: bool = True, time_limit: float = 0.0
+) -> VectorEnv[Any, Any, Any]:
     """`num_envs` copies of a registered environment, native where it has a vector entry point."""
     try:
         spec = gymnasium.spec(env_id)
+    except Exception as fault:  # an id may name a module to import, which runs code of its own
+        raise EnvironmentFault(f"cannot make the environment {env_id!r}: {fault}") from fault
+    with guard(f"construction as {env_id!r}", time_limit):
         if spec.vector_entry_point is not None:
             return gymnasium.make_vec(env_id, num_envs, vectorization_mode="vector_entry_point")
         return gymnasium.make_vec(
@@ -78,8 +75,13 @@ def make_env(env_id: str, num_envs: int, *, ignore_termination: bool = True) -> 
             vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP},
             wrappers=[Unending] if ignore_termination else None,
         )
-    except (gymnasium.error.Error, ImportError) as fault:
-        raise EnvironmentFault(f"cannot make the environment {env_id!r}: {fault}") from fault
+
+
+def env_of(config: ExploreConfig, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    """`num_envs` copies of a run's environment."""
+    return make_env(
+        config.env, num_envs, ignore_termination=config.ignore_termination, time_limit=config.env_time_limit
+    )
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def evaluate_policy(
     actor: Actor, config: ExploreConfig, *, trajectories: int, seed: np.random.SeedSequence
 ) -> Evaluation:
     """Measure `actor` on fresh trajectories with the run's own horizon, features, k and grid."""
-    with closing(make_env(config.env, trajectories, ignore_termination=config.ignore_termination)) as env:
+    with closing(env_of(config, trajectories), config.env_time_limit) as env:
         domain = Domain.of(env, config)
         _check_fit(actor, domain, config)
         ascent = config.ascent
@@ -175,6 +177,7 @@ def evaluate_policy(
             eps=ascent.eps,
             grid=domain.grid,
             seed=seed,
+            time_limit=config.env_time_limit,
         )
 
 
@@ -188,11 +191,15 @@ def _check_fit(actor: Actor, domain: Domain, config: ExploreConfig) -> None:
 
 
 @contextmanager
-def closing(env: VectorEnv[Any, Any, Any]) -> Iterator[VectorEnv[Any, Any, Any]]:
-    """Close the environment at the end, whatever happens."""
+def closing(env: VectorEnv[Any, Any, Any], time_limit: float = 0.0) -> Iterator[VectorEnv[Any, Any, Any]]:
+    """Close the environment at the end, whatever happens; a fault in that does not hide an earlier one."""
     try:
         yield env
-    finally:
+    except BaseException:
+        with suppress(EnvironmentFault), guard("close", time_limit):
+            env.close()
+        raise
+    with guard("close", time_limit):
         env.close()
 
 
@@ -217,7 +224,6 @@ def explore(config: ExploreConfig, out: Path, report: Report = lambda _: None) -
         policy = make_policy(config, domain)
         run = Run.create(out, config)
         with run.lock():
-            save_policy(policy, run.initial_policy_path)
             _drive(run, env, domain, policy, make_optimiser(policy, config.ascent), Position(0, 0), report)
     return run
 
@@ -235,8 +241,8 @@ def resume(path: Path, *, epochs: int | None = None, report: Report = lambda _: 
         wanted = run.config.epochs if epochs is None else epochs
         if wanted < position.epoch:
             raise ConfigError(f"epochs = {wanted} is not possible: {path} already stands at epoch {position.epoch}")
-        run = run.with_epochs(wanted)
         run.rewind(position.epoch)
+        run = run.with_epochs(wanted)
         _drive(run, env, domain, policy, optimiser, position, report)
     return run
 
@@ -245,12 +251,17 @@ def resume(path: Path, *, epochs: int | None = None, report: Report = lambda _: 
 def _workshop(config: ExploreConfig) -> Iterator[tuple[VectorEnv[Any, Any, Any], Domain]]:
     """The environment of a run and what it says of itself, with the run's threads in force."""
     torch.set_num_threads(threads(config))
-    with closing(make_env(config.env, config.trajectories, ignore_termination=config.ignore_termination)) as env:
+    with closing(env_of(config, config.trajectories), config.env_time_limit) as env:
         yield env, Domain.of(env, config)
 
 
 def _restore(run: Run, policy: GaussianPolicy, optimiser: torch.optim.Optimizer) -> Position:
-    for path in run.checkpoints():
+    """The newest checkpoint that can be read, put into `policy` and `optimiser`.
+
+    A run that was killed before its first checkpoint stands at its start, which the seed alone fixes.
+    """
+    paths = run.checkpoints()
+    for path in paths:
         try:
             position, wrote = load_checkpoint(path, policy, optimiser)
         except CheckpointError as fault:
@@ -260,7 +271,9 @@ def _restore(run: Run, policy: GaussianPolicy, optimiser: torch.optim.Optimizer)
             text = f"{path} was written with another version of {', '.join(changed)}: digits may differ from here on"
             warnings.warn(text, MepolWarning, stacklevel=3)
         return position
-    raise RunError(f"{run.path} has no checkpoint that can be read; start again with mepol explore")
+    if paths or run.rows():
+        raise RunError(f"{run.path} has no checkpoint that can be read; start again with mepol explore")
+    return Position(0, 0)
 
 
 def _drive(
@@ -279,6 +292,8 @@ def _drive(
     def sample(epoch: int) -> Batch:
         if env.single_observation_space != domain.space:
             raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
+        if env.single_action_space.shape != (domain.action_dim,):
+            raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
         seed = stream(config.seed, Stream.BATCH, epoch)
         with clock.time("sample"):
             return collect(policy, env, config.horizon, seed=seed, time_limit=config.env_time_limit)
@@ -288,7 +303,10 @@ def _drive(
             return search_neighbours(batch, domain, config)
 
     updates = mepol(policy, optimiser, sample, search, config.ascent, first_epoch=position.epoch)
-    watch = Watch(config)
+    before = run.rows()[-1:]
+    watch = Watch(config.ascent, before[0].entropy if before else None)
+    if position.epoch == 0:
+        save_policy(policy, run.initial_policy_path)
     with Keeper(run, policy, optimiser, position) as keeper:
         for epoch in range(position.epoch, config.epochs + 1):
             row = MetricsRow(epoch, keeper.position.samples)
@@ -306,78 +324,7 @@ def _drive(
             if epoch < config.epochs:
                 keeper.advance(update.particles)
             report(Progress(row, config.epochs, evaluation))
-
-
-class Watch:
-    """Speaks up when an epoch went wrong numerically: warns where the run can go on, stops it where it cannot."""
-
-    def __init__(self, config: ExploreConfig) -> None:
-        self._config = config.ascent
-        self._last: float | None = None
-
-    def check(self, update: Epoch) -> None:
-        """Compare the epoch with the one before; raises CollapseError on a cliff."""
-        if self._last is not None and update.entropy < self._last - self._config.max_entropy_drop:
-            raise CollapseError(
-                f"the entropy fell from {self._last:.3f} to {update.entropy:.3f} nats in epoch {update.epoch}, more "
-                f"than max_entropy_drop = {self._config.max_entropy_drop:g}; lower learning_rate or kl_threshold"
-            )
-        self._last = update.entropy
-        if not update.accepted:
-            self._warn(
-                f"epoch {update.epoch}: none of {len(update.steps)} steps stayed in the trust region; "
-                "the policy is unchanged; lower learning_rate"
-            )
-        elif update.ess < LOW_ESS * update.particles:
-            self._warn(
-                f"epoch {update.epoch}: importance weights are collapsing, effective sample size "
-                f"{update.ess:.0f} of {update.particles}; lower learning_rate or kl_threshold"
-            )
-
-    @staticmethod
-    def _warn(text: str) -> None:
-        warnings.warn(text, MepolWarning, stacklevel=4)
-
-
-class Keeper:
-    """Keeps the state of the last finished epoch, and sees to it that it reaches the disk.
-
-    A checkpoint is written every few epochs or minutes, and when the block is left in whatever way: by its end,
-    an error, Ctrl-C or a termination signal. An epoch that was under way leaves no trace in it.
-    """
-
-    def __init__(self, run: Run, policy: GaussianPolicy, optimiser: torch.optim.Optimizer, position: Position) -> None:
-        self._run, self._policy, self._optimiser = run, policy, optimiser
-        self.position = position
-        self._write()
-
-    def __enter__(self) -> Keeper:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._written:
-            self._write()
-
-    def advance(self, samples: int) -> None:
-        """Note the end of an epoch that drew `samples`."""
-        self.position = Position(self.position.epoch + 1, self.position.samples + samples)
-        self._hold()
-        store = self._run.config.checkpoints
-        many = self.position.epoch - self._saved_epoch >= store.checkpoint_epochs
-        if many or time.monotonic() - self._saved_at >= 60.0 * store.checkpoint_minutes:
-            self._write()
-
-    def _hold(self) -> None:
-        self._state = checkpoint_bytes(self._policy, self._optimiser, self.position)
-        self._policy_file = policy_bytes(self._policy)
-        self._written = False
-
-    def _write(self) -> None:
-        if not hasattr(self, "_state"):
-            self._hold()
-        self._run.save_policy(self._policy_file)
-        self._run.save_checkpoint(self.position.epoch, self._state)
-        self._written, self._saved_epoch, self._saved_at = True, self.position.epoch, time.monotonic()
+        run.sync_rows()
 
 
 def _is_due(epoch: int, config: ExploreConfig) -> bool:

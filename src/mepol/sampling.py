@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mepol.batch import Batch
-from mepol.errors import EnvironmentFault
+from mepol.errors import CollapseError, EnvironmentFault
 
 
 class Actor(Protocol):
@@ -59,20 +59,21 @@ def collect(
     alive = np.ones(m, dtype=bool)
 
     seeds: Any = [int(word) for word in reset_seed.generate_state(m)]  # VectorEnv takes a list, its types say int
-    with _guard("reset", time_limit):
+    with guard("reset", time_limit):
         obs, _ = env.reset(seed=seeds)
-    states[:, 0] = _shaped(obs, (m, *space.shape))
+    states[:, 0] = obs = _checked(obs, (m, *space.shape), alive, "reset")
     for t in range(horizon):
-        actions[:, t] = _finite(actor.act(obs, rng), t)
-        with _guard(f"step {t}", time_limit):
-            obs, _, terminated, truncated, info = env.step(actions[:, t])
-        states[:, t + 1] = _shaped(obs, (m, *space.shape))
+        actions[:, t] = _finite(actor.act(obs, rng), alive, t)
+        with guard(f"step {t}", time_limit):
+            obs, _, terminated, truncated, info = env.step(actions[:, t])  # the reward is never read
+            ended = np.asarray(terminated, dtype=bool) | np.asarray(truncated, dtype=bool)
+        states[:, t + 1] = obs = _checked(obs, (m, *space.shape), alive, f"step {t}", ended)
         if resets_itself:
-            ended = alive & (terminated | truncated)
-            for i in np.flatnonzero(ended):
+            for i in np.flatnonzero(alive & ended):
                 lengths[i] = t + 1
                 if "final_obs" in info:  # SAME_STEP: obs is already the next trajectory's start
-                    states[i, t + 1] = info["final_obs"][i]
+                    with guard(f"step {t}", time_limit):
+                        states[i, t + 1] = info["final_obs"][i]
             alive &= ~ended
             if not alive.any():
                 break
@@ -80,7 +81,7 @@ def collect(
 
 
 @contextmanager
-def _guard(call: str, time_limit: float) -> Iterator[None]:
+def guard(call: str, time_limit: float) -> Iterator[None]:
     """Names what the environment's own code raises, and ends a call that hangs.
 
     The limit needs the main thread and its alarm signal; elsewhere it is not enforced.
@@ -105,11 +106,13 @@ def _guard(call: str, time_limit: float) -> Iterator[None]:
             signal.signal(signal.SIGALRM, before)
 
 
-def _finite(actions: NDArray[np.float32], t: int) -> NDArray[np.float32]:
-    bad = ~np.isfinite(actions).all(axis=-1)
+def _finite(actions: NDArray[np.float32], alive: NDArray[np.bool_], t: int) -> NDArray[np.float32]:
+    bad = alive & ~np.isfinite(actions).all(axis=-1)
     if bad.any():
-        where = int(np.argmax(bad))
-        raise EnvironmentFault(f"the policy gave environment {where} a NaN or infinite action at step {t}")
+        raise CollapseError(
+            f"the policy gave environment {int(np.argmax(bad))} a NaN or infinite action at step {t}; "
+            "start again with a lower learning_rate or kl_threshold"
+        )
     return actions
 
 
@@ -126,10 +129,24 @@ def _box(space: Any, what: str) -> Box:
     return space
 
 
-def _shaped(obs: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _checked(
+    obs: Any,
+    shape: tuple[int, ...],
+    alive: NDArray[np.bool_],
+    call: str,
+    ended: NDArray[np.bool_] | None = None,
+) -> NDArray[np.float64]:
+    """(M, S) observations as float64, or an EnvironmentFault naming the call and the environment at fault."""
     array = np.asarray(obs)
-    if array.shape != shape or not np.issubdtype(array.dtype, np.number):
+    if array.shape != shape or array.dtype.kind not in "iuf":
         raise EnvironmentFault(
-            f"the environment returned observations {array.shape} {array.dtype}, not {shape} numbers"
+            f"the environment's {call} returned observations {array.shape} {array.dtype}, not {shape} real numbers"
+        )
+    if ended is not None and ended.shape != shape[:1]:
+        raise EnvironmentFault(f"the environment's {call} returned ends {ended.shape}, not {shape[:1]} truth values")
+    bad = alive & ~np.isfinite(array).all(axis=-1)
+    if bad.any():
+        raise EnvironmentFault(
+            f"environment {int(np.argmax(bad))} returned a NaN or infinite observation at {call}; repair or wrap it"
         )
     return array.astype(np.float64, copy=False)

@@ -4,8 +4,13 @@ config.json          every setting
 metrics.csv          one row a policy (docs/metrics.md); what was not measured is empty
 steps.csv            one row a tried gradient step
 policy.safetensors   the newest policy; initial.safetensors is the one it started from
+checkpoints/         the newest two states to resume from; *.bad are ones that could not be read
 heatmaps/            visits of each evaluated policy: epoch-NNNNN.csv and the picture drawn from it
 figures/             the entropy curve, and coverage before and after
+lock                 held by the process that works on the run
+
+Nothing is written outside it: a run directory may itself be reached through a symbolic link, but none of the
+entries above may be one.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import fcntl
 import io
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +30,7 @@ from numpy.typing import NDArray
 
 from mepol.config import ExploreConfig, read_json, to_json
 from mepol.errors import RunError
-from mepol.files import write_bytes, write_text
+from mepol.files import read_text, remove_leftovers, sync, write_bytes, write_text
 from mepol.mepol import Epoch
 from mepol.policy import GaussianPolicy, load_policy
 
@@ -53,6 +58,9 @@ class MetricsRow:
 METRICS = tuple(f.name for f in dataclasses.fields(MetricsRow))
 TIMES = ("sample_s", "knn_s", "optimise_s")
 STEPS = ("epoch", "step", "accepted", "learning_rate", "entropy", "kl", "ess")
+FOLDERS = ("checkpoints", "heatmaps", "figures")
+ENTRIES = (*FOLDERS, "lock", "config.json", "metrics.csv", "steps.csv", "policy.safetensors", "initial.safetensors")
+MAX_CSV = 1 << 28  # bytes; a run of a hundred thousand epochs stays below
 
 
 @dataclass(frozen=True)
@@ -64,19 +72,23 @@ class Run:
 
     @staticmethod
     def create(path: Path, config: ExploreConfig) -> Run:
-        """Make a new run directory; one that already holds anything is refused, never overwritten."""
-        try:
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise RunError(f"{path} already exists and is not empty; choose another --out, or remove it")
-            (path / "heatmaps").mkdir(parents=True)
-            (path / "figures").mkdir()
-            (path / "checkpoints").mkdir()
-            write_text(path / "config.json", to_json(config))
-            write_text(path / "metrics.csv", _csv_line(METRICS))
-            write_text(path / "steps.csv", _csv_line(STEPS))
-        except OSError as fault:
-            raise RunError(f"cannot write the run directory {path}: {fault}") from fault
-        return Run(path, config)
+        """Make a new run directory; one that already holds anything is refused, never overwritten.
+
+        config.json comes last: a directory without it is what a crash left of this very function, and is used again.
+        """
+        run = Run(path, config)
+        with _writing(path, "; choose another --out"):
+            _require_unused(path)
+            path.mkdir(parents=True, exist_ok=True)
+            with run.lock():
+                _require_unused(path)  # nor has another process used it since
+                remove_leftovers(path)
+                for folder in FOLDERS:
+                    (path / folder).mkdir(exist_ok=True)
+                write_text(path / "metrics.csv", _csv_line(METRICS))
+                write_text(path / "steps.csv", _csv_line(STEPS))
+                write_text(path / "config.json", to_json(config))
+        return run
 
     @staticmethod
     def open(path: Path) -> Run:
@@ -101,38 +113,51 @@ class Run:
 
     def save_policy(self, data: bytes) -> None:
         """Replace the newest policy by the bytes of another."""
-        try:
+        with _writing(self.policy_path):
             write_bytes(self.policy_path, data)
-        except OSError as fault:
-            raise RunError(f"cannot write {self.policy_path}: {fault}") from fault
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the run for this process; a second process is refused. The system frees it however the first ends."""
-        try:
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as fault:
-            raise RunError(f"cannot lock {self.path}: {fault}") from fault
+        for name in ENTRIES:
+            if (self.path / name).is_symlink():
+                raise RunError(
+                    f"{self.path / name} is a symbolic link, and a run writes only inside its directory; "
+                    "put the real file or directory in its place"
+                )
+        with _writing(self.path / "lock", ""):
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as fault:
                 holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
                 raise RunError(f"{self.path} is in use by process {holder}; wait for it, or stop it") from fault
-            os.truncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            except OSError as fault:
+                raise RunError(f"cannot lock {self.path}: {fault}") from fault
+            with suppress(OSError):  # the number is a courtesy: a full disk must not keep the lock from being held
+                os.truncate(handle, 0)
+                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
             os.close(handle)
 
     def save_checkpoint(self, epoch: int, data: bytes, keep: int = 2) -> None:
-        """Write a checkpoint atomically, then forget all but the newest `keep`."""
-        try:
+        """Write a checkpoint atomically, then forget all but the newest `keep`.
+
+        The rows that led to it reach the disk first: no checkpoint is ever ahead of metrics.csv.
+        """
+        with _writing(self.path / "checkpoints"):
+            self.sync_rows()
             write_bytes(self.path / "checkpoints" / f"epoch-{epoch:05d}.safetensors", data)
             for old in self.checkpoints()[keep:]:
                 old.unlink(missing_ok=True)
-        except OSError as fault:
-            raise RunError(f"cannot write a checkpoint of {self.path}: {fault}") from fault
+
+    def sync_rows(self) -> None:
+        """Wait until every appended row would survive a power cut."""
+        with _writing(self.path):
+            sync(self.path / "metrics.csv")
+            sync(self.path / "steps.csv")
 
     def checkpoints(self) -> list[Path]:
         """Checkpoint files, the newest first."""
@@ -140,19 +165,34 @@ class Run:
         return sorted((p for p in found if _epoch_of(p) is not None), key=lambda p: _epoch_of(p) or 0, reverse=True)
 
     def rewind(self, epoch: int) -> None:
-        """Forget every row and heatmap of policies from `epoch` on, torn last lines included."""
-        for name in ("metrics.csv", "steps.csv"):
-            lines = (self.path / name).read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines[1:] if line.endswith("\n") and int(line.split(",", 1)[0]) < epoch]
-            write_text(self.path / name, "".join(lines[:1] + kept))
-        for path in (self.path / "heatmaps").glob("epoch-*"):
-            if (of := _epoch_of(path)) is not None and of >= epoch:
-                path.unlink()
+        """Make the directory what it was when the policy of `epoch` had just been reached.
+
+        Rows, heatmaps and checkpoints of later policies go, with torn last lines and the temporary files of a
+        process that was killed; checkpoints that could not be read are set aside as *.bad, where they cannot crowd
+        out good ones. Raises RunError when rows of earlier policies are missing.
+        """
+        with _writing(self.path):
+            for folder in (self.path, *(self.path / name for name in FOLDERS)):
+                folder.mkdir(exist_ok=True)
+                remove_leftovers(folder)
+            metrics = _rows_before(epoch, self.path / "metrics.csv", METRICS)
+            if [_leading_number(line) for line in metrics[1:]] != list(range(epoch)):
+                raise RunError(f"{self.path / 'metrics.csv'} does not have one row for each epoch below {epoch}")
+            steps = _rows_before(epoch, self.path / "steps.csv", STEPS)
+            write_text(self.path / "metrics.csv", "".join(metrics))
+            write_text(self.path / "steps.csv", "".join(steps))
+            for path in (self.path / "heatmaps").glob("epoch-*"):
+                if (of := _epoch_of(path)) is not None and of >= epoch:
+                    path.unlink()
+            for path in self.checkpoints():
+                if (_epoch_of(path) or 0) > epoch:
+                    path.replace(path.with_suffix(".bad"))
 
     def with_epochs(self, epochs: int) -> Run:
         """The same run with another length, written to its config."""
         config = dataclasses.replace(self.config, epochs=epochs)
-        write_text(self.path / "config.json", to_json(config))
+        with _writing(self.path / "config.json"):
+            write_text(self.path / "config.json", to_json(config))
         return Run(self.path, config)
 
     def append(self, row: MetricsRow) -> None:
@@ -178,12 +218,21 @@ class Run:
     def save_visits(self, epoch: int, visits: NDArray[np.int64]) -> Path:
         """Write visit counts (bins_0, bins_1), one line a bin of the first axis."""
         path = self.visits_path(epoch)
-        write_text(path, "".join(_csv_line(line) for line in visits.tolist()))
+        with _writing(path):
+            write_text(path, "".join(_csv_line(line) for line in visits.tolist()))
         return path
 
     def load_visits(self, epoch: int) -> NDArray[np.int64]:
-        """Read back what `save_visits` wrote."""
-        return np.loadtxt(self.visits_path(epoch), delimiter=",", dtype=np.int64, ndmin=2)
+        """Read back what `save_visits` wrote; anything else is a RunError."""
+        path = self.visits_path(epoch)
+        try:
+            lines = read_text(path, MAX_CSV).splitlines()
+            visits = np.array([[int(cell) for cell in line.split(",")] for line in lines], dtype=np.int64)
+        except (OSError, ValueError, OverflowError) as fault:
+            raise RunError(f"cannot read {path}: {fault}") from fault
+        if visits.ndim != 2 or not visits.size or visits.min() < 0:
+            raise RunError(f"{path} does not hold a table of visits")
+        return visits
 
     def evaluated_epochs(self) -> list[int]:
         """Epochs whose visits are stored, in order."""
@@ -191,11 +240,54 @@ class Run:
         return sorted(epoch for epoch in found if epoch is not None)
 
     def _append(self, name: str, rows: Iterable[Iterable[object]]) -> None:
-        try:
-            with (self.path / name).open("a", newline="", encoding="utf-8") as file:
-                file.write("".join(_csv_line(row) for row in rows))
-        except OSError as fault:
-            raise RunError(f"cannot write {self.path / name}: {fault}") from fault
+        text = "".join(_csv_line(row) for row in rows)
+        with _writing(self.path / name), (self.path / name).open("r+", newline="", encoding="utf-8") as file:
+            file.seek(0, os.SEEK_END)  # not mode "a", which would make a file that somebody removed without its head
+            file.write(text)
+
+
+@contextmanager
+def _writing(
+    path: Path, remedy: str = "; put that right, and mepol resume goes on from the last checkpoint"
+) -> Iterator[None]:
+    """Names what the operating system refuses (full, read-only, removed) as a RunError about `path`."""
+    try:
+        yield
+    except OSError as fault:
+        raise RunError(f"cannot write {path}: {fault.strerror or fault}{remedy}") from fault
+
+
+def _require_unused(path: Path) -> None:
+    if path.exists() and (not path.is_dir() or any(not _is_debris(entry) for entry in path.iterdir())):
+        raise RunError(f"{path} already exists and is not empty; choose another --out, resume it, or remove it")
+
+
+def _is_debris(entry: Path) -> bool:
+    """Whether `entry` is what a killed `Run.create` may leave: all but config.json, and nothing with content."""
+    if entry.is_symlink():
+        return False
+    if entry.name in FOLDERS:
+        return entry.is_dir() and not any(entry.iterdir())
+    heads = {"lock": 32, "metrics.csv": len(_csv_line(METRICS)), "steps.csv": len(_csv_line(STEPS))}
+    temporary = entry.name.startswith((".config.json.", ".metrics.csv.", ".steps.csv.")) and entry.suffix == ".tmp"
+    return temporary or (entry.name in heads and entry.stat().st_size <= heads[entry.name])
+
+
+def _rows_before(epoch: int, path: Path, columns: tuple[str, ...]) -> list[str]:
+    """The head and the whole lines of a CSV file that begin with a number below `epoch`."""
+    try:
+        lines = read_text(path, MAX_CSV).splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError) as fault:
+        raise RunError(f"cannot read {path}: {fault}") from fault
+    if not lines or lines[0] != _csv_line(columns):
+        raise RunError(f"{path} does not start with the columns {', '.join(columns)}")
+    whole = [line for line in lines[1:] if line.endswith("\n")]
+    return [lines[0], *(line for line in whole if (number := _leading_number(line)) is not None and number < epoch)]
+
+
+def _leading_number(line: str) -> int | None:
+    number = line.split(",", 1)[0]
+    return int(number) if number.isdecimal() and len(number) < 19 else None
 
 
 def _epoch_of(path: Path) -> int | None:
@@ -206,23 +298,26 @@ def _epoch_of(path: Path) -> int | None:
 def read_metrics(path: Path) -> list[MetricsRow]:
     """Rows of a metrics.csv; anything that is not one is a RunError naming the line."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if reader.fieldnames is None or tuple(reader.fieldnames) != METRICS:
-                raise RunError(f"{path} does not start with the columns {', '.join(METRICS)}")
-            return [_parse(record, path, line) for line, record in enumerate(reader, start=2)]
+        reader = csv.reader(io.StringIO(read_text(path, MAX_CSV), newline=""), strict=True)
+        if tuple(next(reader, ())) != METRICS:
+            raise RunError(f"{path} does not start with the columns {', '.join(METRICS)}")
+        return [_parse(cells, path, line) for line, cells in enumerate(reader, start=2)]
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise RunError(f"cannot read {path}: {fault}") from fault
 
 
-def _parse(record: dict[str, str], path: Path, line: int) -> MetricsRow:
-    whole = {"epoch", "samples", "steps", "cells"}
+def _parse(cells: list[str], path: Path, line: int) -> MetricsRow:
     try:
-        cells = {name: record[name] for name in METRICS}
-        values = {n: None if text == "" else (int if n in whole else float)(text) for n, text in cells.items()}
-    except (ValueError, TypeError) as fault:
+        values = [_number(name, text) for name, text in zip(METRICS, cells, strict=True)]
+    except ValueError as fault:
         raise RunError(f"{path}, line {line}: {fault}") from fault
-    return MetricsRow(**values)  # type: ignore[arg-type]
+    return MetricsRow(*values)  # type: ignore[arg-type]
+
+
+def _number(name: str, text: str) -> float | int | None:
+    if text == "" and name not in ("epoch", "samples"):
+        return None
+    return int(text) if name in ("epoch", "samples", "steps", "cells") else float(text)
 
 
 def _csv_line(values: Iterable[object]) -> str:

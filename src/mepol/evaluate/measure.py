@@ -45,9 +45,14 @@ def evaluate(
     eps: float = 0.0,
     grid: Grid | None = None,
     seed: np.random.SeedSequence,
+    time_limit: float = 0.0,
 ) -> Evaluation:
-    """Roll `actor` for `horizon` steps in each of the environment's sub-environments and measure what it covered."""
-    return measure(collect(actor, env, horizon, seed=seed), features=features, k=k, eps=eps, grid=grid)
+    """Roll `actor` for `horizon` steps in each of the environment's sub-environments and measure what it covered.
+
+    time_limit: seconds that one call of the environment may take, 0 for no limit.
+    """
+    batch = collect(actor, env, horizon, seed=seed, time_limit=time_limit)
+    return measure(batch, features=features, k=k, eps=eps, grid=grid)
 
 
 def measure(

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from mepol.errors import RunError
 from mepol.files import write_bytes
 
 INK, ACCENT, MUTED = "#2b2d42", "#0077b6", "#8d99ae"
@@ -22,8 +23,11 @@ def new_figure(columns: int = 1, *, width: float = 5.0, height: float = 3.6) -> 
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write `figure` as PNG, atomically."""
+    """Write `figure` as PNG, atomically; RunError where it cannot be written."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
-    write_bytes(path, buffer.getvalue())
+    try:
+        write_bytes(path, buffer.getvalue())
+    except OSError as fault:
+        raise RunError(f"cannot write the figure {path}: {fault}") from fault
     return path
