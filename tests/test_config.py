@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from mepol.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig, from_json, read_json, to_json
+from mepol.config import (
+    AscentConfig,
+    CheckpointConfig,
+    EvaluationConfig,
+    ExploreConfig,
+    PolicyConfig,
+    from_json,
+    read_json,
+    to_json,
+)
 from mepol.errors import ConfigError
 from mepol.presets import PRESETS
 
@@ -58,6 +67,10 @@ LIMITS: list[tuple[type, str, list[Any], Any]] = [
     (ExploreConfig, "epochs", [-1], 0),
     (ExploreConfig, "seed", [-1, 2**63], 2**63 - 1),
     (ExploreConfig, "threads", [-1], 0),
+    (ExploreConfig, "env_time_limit", [-1.0, math.inf, math.nan], 0.0),
+    (AscentConfig, "max_entropy_drop", [0.0, -1.0, math.nan], 1e-9),
+    (CheckpointConfig, "checkpoint_epochs", [0, -1], 1),
+    (CheckpointConfig, "checkpoint_minutes", [-1.0, math.nan], 0.0),
 ]
 
 

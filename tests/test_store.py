@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mepol.errors import ConfigError, MepolError, PolicyFileError, RunError
 from mepol.mepol import Epoch, Step
+from mepol.policy import policy_bytes
 from mepol.store import METRICS, TIMES, MetricsRow, Run, read_metrics
 
 
@@ -103,8 +104,8 @@ def test_visits_come_back(run: Run) -> None:
 
 
 def test_the_newest_policy_comes_back(run: Run, make_policy: Callable) -> None:
-    run.save_policy(make_policy(seed=1))
-    run.save_policy(make_policy(seed=2))
+    run.save_policy(policy_bytes(make_policy(seed=1)))
+    run.save_policy(policy_bytes(make_policy(seed=2)))
     assert torch.equal(run.load_policy().layers[0].weight, make_policy(seed=2).layers[0].weight)
     run.policy_path.write_bytes(run.policy_path.read_bytes()[:-5])
     with pytest.raises(PolicyFileError):

@@ -39,8 +39,9 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
 `mepol explore gridworld --help` lists every setting of a preset; any other command takes --help as well.
 """
 
-stdout = Console(highlight=False, markup=False, emoji=False)  # paths are printed as they are
-stderr = Console(stderr=True, highlight=False, markup=False, emoji=False)
+# Lines and paths are printed as they are, and a sentence stays one line.
+stdout = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,19 +66,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _signals_and_warnings():
             commands[name](rest)
     except MepolError as fault:
-        stderr.print(f"mepol: {fault}", soft_wrap=True)
+        stderr.print(f"mepol: {fault}")
         return 2 if isinstance(fault, ConfigError) else 1
     except KeyboardInterrupt:
-        stderr.print("mepol: interrupted; what was finished is on disk, and mepol resume goes on from there")
+        stderr.print(
+            "mepol: interrupted; what was finished is on disk, and mepol resume goes on from there", soft_wrap=True
+        )
         return 130
     except Terminated as signalled:
-        stderr.print("mepol: terminated; what was finished is on disk, and mepol resume goes on from there")
+        stderr.print(
+            "mepol: terminated; what was finished is on disk, and mepol resume goes on from there", soft_wrap=True
+        )
         return 128 + signalled.number
     except BrokenPipeError:
         sys.stderr.close()
         return 1
     except (OSError, MemoryError) as fault:
-        stderr.print(f"mepol: the system refused: {str(fault) or 'out of memory'}", markup=False, soft_wrap=True)
+        stderr.print(f"mepol: the system refused: {str(fault) or 'out of memory'}")
         return 1
     return 0
 
@@ -99,7 +104,7 @@ def _signals_and_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
         if issubclass(category, MepolWarning):
-            stderr.print(f"mepol: warning: {message}", markup=False, soft_wrap=True)
+            stderr.print(f"mepol: warning: {message}")
         else:
             show_others(message, category, *rest)
 
@@ -208,9 +213,9 @@ def _print_summary(run: Run) -> None:
             f"discrete entropy {first.discrete_entropy:.3f} -> {last.discrete_entropy:.3f} nats an episode, "
             f"cells visited {first.cells} -> {last.cells}"
         )
-    stdout.print(f"run directory {run.path}; figures:", soft_wrap=True)
+    stdout.print(f"run directory {run.path}; figures:")
     for figure in summary.figures:
-        stdout.print(f"  {figure}", soft_wrap=True)
+        stdout.print(f"  {figure}")
 
 
 # --- evaluate -----------------------------------------------------------------------------------------------------
@@ -241,13 +246,13 @@ def _evaluate(arguments: list[str]) -> None:
     evaluation = evaluate_policy(run.load_policy(), run.config, trajectories=parsed.trajectories, seed=seed)
     record = {k: v for k, v in dataclasses.asdict(evaluation).items() if k != "visits" and v is not None}
     if parsed.json:
-        stdout.print(json.dumps({"run": str(run.path), "trajectories": parsed.trajectories, **record}), soft_wrap=True)
+        stdout.print(json.dumps({"run": str(run.path), "trajectories": parsed.trajectories, **record}))
         return
     table = Table("measure", "value", "particles")
     for name, value in record.items():
         if name != "particles":
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(evaluation.particles))
-    stdout.print(table)
+    stdout.print(table, soft_wrap=False)
 
 
 # --- presets ------------------------------------------------------------------------------------------------------
@@ -266,7 +271,7 @@ def _presets(arguments: list[str]) -> None:
             source = entry.sources.get(setting, "default")
             if source != "default":
                 table.add_row(setting, str(value), source)
-        stdout.print(table)
+        stdout.print(table, soft_wrap=False)
 
 
 def _flat(config: Any) -> list[tuple[str, Any]]:
