@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -42,10 +43,12 @@ def collect(
 
     Termination is ignored, as in the paper, wherever the environment allows: it goes on from the terminal state.
     An environment that resets itself (any autoreset mode but DISABLED) ends its trajectory there instead, and
-    the batch carries the shorter length.
+    the batch carries the shorter length. So does a simulation that reports `info["diverged"]`: its trajectory ends
+    at its last good state, with a warning, and the others go on. One that diverges in its very first step keeps
+    its start as its only particle, because a trajectory needs one.
 
-    Whatever the environment does wrong is an EnvironmentFault: an exception of its own, a wrong shape, a NaN, or
-    a call that takes longer than `time_limit` seconds (0: no limit).
+    Whatever else the environment does wrong is an EnvironmentFault: an exception of its own, a wrong shape, a NaN,
+    or a call that takes longer than `time_limit` seconds (0: no limit).
     """
     space, actions_space = _box(env.single_observation_space, "observation"), check_action_space(env)
     m = env.num_envs
@@ -67,6 +70,13 @@ def collect(
         with _guard(f"step {t}", time_limit):
             obs, _, terminated, truncated, info = env.step(actions[:, t])
         states[:, t + 1] = _shaped(obs, (m, *space.shape))
+        if "diverged" in info:
+            broken = alive & np.asarray(info["diverged"], dtype=bool)
+            for i in np.flatnonzero(broken):
+                lengths[i] = max(t, 1)
+                reason = info["warning"][i] if "warning" in info else "no reason given"
+                warnings.warn(f"environment {i} diverged at step {t + 1} ({reason}): cut there", stacklevel=2)
+            alive &= ~broken
         if resets_itself:
             ended = alive & (terminated | truncated)
             for i in np.flatnonzero(ended):
@@ -74,8 +84,8 @@ def collect(
                 if "final_obs" in info:  # SAME_STEP: obs is already the next trajectory's start
                     states[i, t + 1] = info["final_obs"][i]
             alive &= ~ended
-            if not alive.any():
-                break
+        if not alive.any():
+            break
     return Batch(states, actions, lengths)
 
 
