@@ -7,6 +7,7 @@ tried through ctypes first.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
 import os
@@ -48,6 +49,7 @@ class Renderer:
         self._model, self._size = model, (width, height)
         self._scene = mujoco.MjvScene(model, maxgeom=1000)
         self._options = mujoco.MjvOption()
+        atexit.register(self.close)  # after the backend's own, so run before it: EGL must still be there
 
     def frame(self, data: mujoco.MjData, view: View) -> Frame:
         """(height, width, 3) what `view` sees of `data`."""
@@ -67,7 +69,8 @@ class Renderer:
         return pixels[::-1].copy()  # OpenGL's first row is the lowest
 
     def close(self) -> None:
-        """Free the graphics context."""
+        """Free the graphics context; closing again changes nothing."""
+        atexit.unregister(self.close)
         self._context.free()
         self._gl.free()
 
