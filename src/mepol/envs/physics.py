@@ -75,7 +75,7 @@ class MujocoVectorEnv(BatchedEnv):
         self.model, self.frame_skip, self.feature_names = model, frame_skip, names
         self.metadata = {**self.metadata, "render_fps": round(1 / (model.opt.timestep * frame_skip))}  # type: ignore[misc]
         self.data = [mujoco.MjData(model) for _ in range(num_envs)]
-        self.threads = min(num_envs, threads or len(os.sched_getaffinity(0)))
+        self.threads = min(num_envs, threads or _cores())
         # The calling thread steps too, so that one thread needs no pool at all.
         self._pool = ThreadPoolExecutor(self.threads - 1, "mepol-physics") if self.threads > 1 else None
         # The counters are views of MuJoCo's own memory: reading them costs no call.
@@ -151,13 +151,12 @@ class MujocoVectorEnv(BatchedEnv):
         """(480, 480, 3) simulation i through the domain's camera, drawn without a screen."""
         if self._renderer is None:
             self._renderer = Renderer(self.model)
-        # mj_step leaves the positions of bodies one physics step behind qpos; a copy is brought up to date, because
-        # doing so in place would change the warm start of the next step.
-        shown = mujoco.MjData(self.model)
-        shown.qpos[:] = self.data[i].qpos
-        mujoco.mj_kinematics(self.model, shown)
-        mujoco.mj_camlight(self.model, shown)
-        return self._renderer.frame(shown, self.view)
+            self._shown = mujoco.MjData(self.model)
+        # Drawn from a copy: mj_step leaves the bodies one physics step behind qpos, and what it left must stay as is.
+        self._shown.qpos[:] = self._states[i, : self.model.nq]
+        mujoco.mj_kinematics(self.model, self._shown)
+        mujoco.mj_camlight(self.model, self._shown)
+        return self._renderer.frame(self._shown, self.view)
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads and free the graphics context."""
@@ -165,6 +164,11 @@ class MujocoVectorEnv(BatchedEnv):
             self._pool.shutdown()
         if self._renderer is not None:
             self._renderer.close()
+
+
+def _cores() -> int:
+    """Cores that this process may use; where the system does not tell, all of them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_body_names(joints: tuple[str, ...]) -> tuple[str, ...]:
