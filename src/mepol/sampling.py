@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mepol.batch import Batch
-from mepol.errors import CollapseError, EnvironmentFault
+from mepol.errors import EnvironmentFault, MepolWarning
 
 
 class Actor(Protocol):
@@ -42,10 +43,12 @@ def collect(
 
     Termination is ignored, as in the paper, wherever the environment allows: it goes on from the terminal state.
     An environment that resets itself (any autoreset mode but DISABLED) ends its trajectory there instead, and
-    the batch carries the shorter length.
+    the batch carries the shorter length. So does a simulation that reports `info["diverged"]`: its trajectory ends
+    at its last good state, with a warning, and the others go on. One that diverges in its very first step keeps
+    its start as its only particle, because a trajectory needs one.
 
-    Whatever the environment does wrong is an EnvironmentFault: an exception of its own, a wrong shape, a NaN, or
-    a call that takes longer than `time_limit` seconds (0: no limit).
+    Whatever else the environment does wrong is an EnvironmentFault: an exception of its own, a wrong shape, a NaN,
+    or a call that takes longer than `time_limit` seconds (0: no limit).
     """
     space, actions_space = _box(env.single_observation_space, "observation"), check_action_space(env)
     m = env.num_envs
@@ -68,6 +71,14 @@ def collect(
             obs, _, terminated, truncated, info = env.step(actions[:, t])  # the reward is never read
             ended = np.asarray(terminated, dtype=bool) | np.asarray(truncated, dtype=bool)
         states[:, t + 1] = obs = _checked(obs, (m, *space.shape), alive, f"step {t}", ended)
+        if "diverged" in info:
+            broken = alive & np.asarray(info["diverged"], dtype=bool)
+            for i in np.flatnonzero(broken):
+                lengths[i] = max(t, 1)
+                reason = info["warning"][i] if "warning" in info else "no reason given"
+                text = f"environment {i} diverged at step {t + 1} ({reason}): its trajectory is cut there"
+                warnings.warn(text, MepolWarning, stacklevel=2)
+            alive &= ~broken
         if resets_itself:
             for i in np.flatnonzero(alive & ended):
                 lengths[i] = t + 1
@@ -75,8 +86,8 @@ def collect(
                     with guard(f"step {t}", time_limit):
                         states[i, t + 1] = info["final_obs"][i]
             alive &= ~ended
-            if not alive.any():
-                break
+        if not alive.any():
+            break
     return Batch(states, actions, lengths)
 
 

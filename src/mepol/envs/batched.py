@@ -4,8 +4,8 @@ A domain subclasses `BatchedEnv` with three methods: where one sub-environment s
 one looks. `SingleEnv` turns the same object into an ordinary `gymnasium.Env`, so that each domain's dynamics
 are written once.
 
-None of these domains ends an episode by itself: `terminated` and `truncated` are always false, as the paper's
-exploration wants. The goal-based tasks add their own ends.
+None of these domains ends an episode by itself: `terminated` is always false, and `truncated` too unless a
+simulation diverges, as the paper's exploration wants. The goal-based tasks add their own ends.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ class SingleEnv(gymnasium.Env[Array, Array]):
         self.observation_space = batch_of_one.single_observation_space
         self.action_space = batch_of_one.single_action_space
         self.render_mode = batch_of_one.render_mode
+        self.metadata = batch_of_one.metadata  # type: ignore[misc]
         self.feature_names = batch_of_one.feature_names
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
@@ -120,7 +121,13 @@ class SingleEnv(gymnasium.Env[Array, Array]):
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Move by `action` (A,); the reward is always 0."""
         states, rewards, terminated, truncated, info = self._batch.step(np.asarray(action)[None])
-        return states[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
+        return (
+            states[0],
+            float(rewards[0]),
+            bool(terminated[0]),
+            bool(truncated[0]),
+            {key: value[0] for key, value in info.items()},
+        )
 
     def render(self) -> Frame | None:
         """(height, width, 3) one frame, or None without a render mode."""

@@ -74,21 +74,27 @@ class GridWorldVectorEnv(BatchedEnv):
         """(M, 2) positions."""
         return self._position.copy()
 
-    def picture(self, i: int, pixels: int = 480) -> Frame:
-        """The map from above: walls dark, start area yellow, the agent red."""
-        image = Image.new("RGB", (pixels, pixels), "white")
-        draw = ImageDraw.Draw(image)
-        unit = pixels / (2 * HALF_WIDTH)
+    def picture(self, i: int) -> Frame:
+        """(480, 480, 3) the map from above."""
+        return draw(self._position[i : i + 1])
 
-        def corner(x: float, y: float) -> tuple[float, float]:
-            return (x + HALF_WIDTH) * unit, (HALF_WIDTH - y) * unit
 
-        draw.rectangle([*corner(START_LOW, START_HIGH), *corner(START_HIGH, START_LOW)], fill=(255, 236, 139))
-        for x0, y0, x1, y1 in WALLS:
-            draw.rectangle([*corner(x0, y1), *corner(x1, y0)], fill=(52, 58, 64))
-        x, y = corner(*self._position[i])
-        draw.ellipse([x - 6, y - 6, x + 6, y + 6], fill=(220, 50, 47))
-        return np.asarray(image)
+def draw(positions: Array, pixels: int = 480) -> Frame:
+    """(P, 2) positions -> (pixels, pixels, 3): walls dark, start area yellow, a red dot at each position."""
+    image = Image.new("RGB", (pixels, pixels), "white")
+    pen = ImageDraw.Draw(image)
+    unit = pixels / (2 * HALF_WIDTH)
+
+    def corner(x: float, y: float) -> tuple[float, float]:
+        return (x + HALF_WIDTH) * unit, (HALF_WIDTH - y) * unit
+
+    pen.rectangle([*corner(START_LOW, START_HIGH), *corner(START_HIGH, START_LOW)], fill=(255, 236, 139))
+    for x0, y0, x1, y1 in WALLS:
+        pen.rectangle([*corner(x0, y1), *corner(x1, y0)], fill=(52, 58, 64))
+    for position in positions:
+        x, y = corner(*position)
+        pen.ellipse([x - 6, y - 6, x + 6, y + 6], fill=(220, 50, 47))
+    return np.asarray(image)
 
 
 def gridworld(render_mode: str | None = None) -> SingleEnv:

@@ -1,0 +1,219 @@
+"""The machinery that the MuJoCo domains share: one model, M states of it, stepped by all cores at once.
+
+Each sub-environment owns one `MjData`, so contacts and solver warm starts carry over from step to step exactly as
+in Gymnasium's environments. (`mujoco.rollout` is no faster, and drops the warm start between calls, after which
+the trajectories part.) `mj_step` lets go of the interpreter lock, so plain threads run in parallel. Every thread
+takes the next sub-environment as soon as it is done with one; who steps which one cannot be seen in the result.
+
+A state is qpos followed by qvel, in float64, un-normalised; a domain may append more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from mepol.envs.batched import Array, BatchedEnv, Frame
+from mepol.errors import EnvironmentFault
+
+try:
+    import mujoco  # type: ignore[import-untyped]
+except ImportError as fault:
+    raise EnvironmentFault("this domain needs MuJoCo, which is not installed: pip install 'mepol[mujoco]'") from fault
+
+from mepol.envs.rendering import Renderer, View
+
+# After any of these the state of a simulation is no longer the consequence of its actions: MuJoCo has put it back
+# to the model's rest pose (the first three), or has replaced the control by zero.
+FATAL = (
+    mujoco.mjtWarning.mjWARN_BADQPOS,
+    mujoco.mjtWarning.mjWARN_BADQVEL,
+    mujoco.mjtWarning.mjWARN_BADQACC,
+    mujoco.mjtWarning.mjWARN_BADCTRL,
+)
+
+
+class MujocoVectorEnv(BatchedEnv):
+    """M simulations of one model. A domain adds where a simulation starts (`start`, by way of `place`).
+
+    model:      compiled model; it is shared and never changed.
+    names:      a name for each coordinate of the state, S of them.
+    frame_skip: physics steps in one environment step.
+    threads:    how many threads step the physics; None is one a core that this process may use.
+
+    A simulation that diverges stops there until it is reset: from that step on `truncated` is true for it, its
+    observation is its last good state, and `info["diverged"]` (M,) and `info["warning"]` (M,) name it.
+    """
+
+    view: View
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        names: tuple[str, ...],
+        frame_skip: int,
+        *,
+        num_envs: int,
+        render_mode: str | None,
+        threads: int | None,
+        action_space: Box | None = None,
+    ) -> None:
+        if num_envs < 1 or (threads is not None and threads < 1):
+            raise EnvironmentFault(f"num_envs = {num_envs} and threads = {threads} must be at least 1")
+        low, high = model.actuator_ctrlrange.astype(np.float32).T
+        space = Box(-np.inf, np.inf, (len(names),), np.float64)
+        super().__init__(num_envs, space, action_space or Box(low, high, dtype=np.float32), render_mode)
+        self.model, self.frame_skip, self.feature_names = model, frame_skip, names
+        self.metadata = {**self.metadata, "render_fps": round(1 / (model.opt.timestep * frame_skip))}  # type: ignore[misc]
+        self.data = [mujoco.MjData(model) for _ in range(num_envs)]
+        self.threads = min(num_envs, threads or _cores())
+        # The calling thread steps too, so that one thread needs no pool at all.
+        self._pool = ThreadPoolExecutor(self.threads - 1, "mepol-physics") if self.threads > 1 else None
+        # The counters are views of MuJoCo's own memory: reading them costs no call.
+        first, last = int(FATAL[0]), int(FATAL[-1])
+        self._counters = [data.warning.number[first : last + 1] for data in self.data]
+        self._states = np.zeros((num_envs, len(names)))
+        self._next = np.zeros_like(self._states)
+        self._warning = np.full(num_envs, "", dtype=object)
+        self._renderer: Renderer | None = None
+
+    def place(self, i: int, qpos: Array, qvel: Array) -> None:
+        """Put simulation i at rest time in the state (nq,), (nv,), with a cold solver, as Gymnasium's reset does."""
+        data = self.data[i]
+        mujoco.mj_resetData(self.model, data)
+        data.qpos[:], data.qvel[:] = qpos, qvel
+        mujoco.mj_forward(self.model, data)
+        self.read(i, self._states[i])
+        self._warning[i] = ""
+
+    def control(self, actions: Array) -> Array:
+        """(M, A) actions -> (M, nu) MuJoCo controls; the same unless a domain maps them."""
+        return actions
+
+    def read(self, i: int, state: Array) -> None:
+        """Write the state of simulation i into `state` (S,)."""
+        data, nq = self.data[i], self.model.nq
+        state[:nq] = data.qpos
+        state[nq : nq + self.model.nv] = data.qvel
+
+    def advance(self, actions: Array) -> None:
+        """Step all simulations by `frame_skip` physics steps under constant controls."""
+        if self.closed:
+            raise EnvironmentFault("this environment is closed: make a new one to go on")
+        controls = self.control(actions)
+        queue = iter(range(self.num_envs))  # shared: taking the next index is atomic under the interpreter lock
+        with _quiet():
+            helpers = [self._pool.submit(self._drain, queue, controls) for _ in range(self.threads - 1) if self._pool]
+            self._drain(queue, controls)
+            for helper in helpers:
+                helper.result()
+        good = self._warning == ""
+        broken = good & ~np.isfinite(self._next).all(axis=1)
+        self._warning[broken] = "NaN or infinite state"
+        good &= ~broken
+        self._states[good] = self._next[good]
+
+    def _drain(self, queue: Iterator[int], controls: Array) -> None:
+        for i in queue:
+            if self._warning[i]:
+                continue
+            data = self.data[i]
+            data.ctrl[:] = controls[i]
+            mujoco.mj_step(self.model, data, nstep=self.frame_skip)
+            if self._counters[i].any():
+                self._warning[i] = FATAL[int(self._counters[i].argmax())].name
+            else:
+                self.read(i, self._next[i])
+
+    def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:  # type: ignore[override]
+        """As `BatchedEnv.step`; simulations that have diverged are truncated and named in the info."""
+        states, rewards, terminated, truncated, info = super().step(actions)
+        diverged = np.asarray(self._warning != "", dtype=bool)
+        if diverged.any():
+            info = {"diverged": diverged, "warning": self._warning.copy()}
+            truncated = diverged.copy()
+        return states, rewards, terminated, truncated, info
+
+    def observe(self) -> Array:
+        """(M, S) the present states."""
+        return self._states.copy()
+
+    def picture(self, i: int) -> Frame:
+        """(480, 480, 3) simulation i through the domain's camera, drawn without a screen."""
+        if self._renderer is None:
+            self._renderer = Renderer(self.model)
+            self._shown = mujoco.MjData(self.model)
+        # Drawn from a copy: mj_step leaves the bodies one physics step behind qpos, and what it left must stay as is.
+        self._shown.qpos[:] = self._states[i, : self.model.nq]
+        mujoco.mj_kinematics(self.model, self._shown)
+        mujoco.mj_camlight(self.model, self._shown)
+        return self._renderer.frame(self._shown, self.view)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the threads and free the graphics context."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        if self._renderer is not None:
+            self._renderer.close()
+
+
+def _cores() -> int:
+    """Cores that this process may use; where the system does not tell, all of them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_body_names(joints: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the state of a free body with hinges: 7 + J positions, then 6 + J velocities."""
+    pose = ("x", "y", "z", "quat_w", "quat_x", "quat_y", "quat_z")
+    twist = ("velocity_x", "velocity_y", "velocity_z", "spin_x", "spin_y", "spin_z")
+    return (*pose, *joints, *twist, *(f"{joint}_velocity" for joint in joints))
+
+
+def load_spec(package: str, path: str) -> mujoco.MjSpec:
+    """The editable model in a file that comes with an installed package; the package itself is not imported."""
+    spec = importlib.util.find_spec(package)
+    file = Path(next(iter(spec.submodule_search_locations or [""])) if spec else "") / path
+    if spec is None or not file.is_file():
+        raise EnvironmentFault(f"the model {path} comes with {package}, which lacks it: pip install 'mepol[mujoco]'")
+    return mujoco.MjSpec.from_file(str(file))
+
+
+def add_box(
+    spec: mujoco.MjSpec,
+    name: str,
+    centre: tuple[float, float, float],
+    half_size: tuple[float, float, float],
+    *,
+    seen: bool,
+) -> None:
+    """Add a fixed box: either only seen, or only felt by what touches it."""
+    spec.worldbody.add_geom(
+        name=name,
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        pos=centre,
+        size=half_size,
+        contype=0,
+        conaffinity=0 if seen else 1,
+        condim=3,
+        rgba=(0.45, 0.5, 0.55, 1.0) if seen else (0.0, 0.0, 0.0, 0.0),
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep MuJoCo from printing and from writing MUJOCO_LOG.TXT: warnings are counted and reported instead."""
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda _: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
