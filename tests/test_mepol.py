@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from mepol.batch import Batch
 from mepol.config import AscentConfig
+from mepol.domain import make_env
 from mepol.estimators import entropy, neighbour_mass, state_kl, weighted_entropy
 from mepol.mepol import Iterate, Paths, importance_weights, is_optimise, make_optimiser, mepol
 from mepol.neighbours import Neighbours, neighbours
 from mepol.policy import GaussianPolicy
-from mepol.run import Stream, make_env, stream
+from mepol.run import Stream, stream
 from mepol.sampling import collect
 
 LENGTHS = [12, 5, 9, 1, 12, 3]

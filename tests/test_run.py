@@ -15,16 +15,15 @@ from gymnasium.spaces import Box
 
 from mepol import load_policy
 from mepol.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
+from mepol.domain import Domain, make_env
 from mepol.errors import CoincidentParticlesError, ConfigError, EnvironmentFault, RunError
 from mepol.estimators import entropy
 from mepol.presets import preset
 from mepol.run import (
-    Domain,
     Progress,
     Stream,
     evaluate_policy,
     explore,
-    make_env,
     make_policy,
     search_neighbours,
     stream,

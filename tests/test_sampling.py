@@ -12,8 +12,8 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mepol import Batch, GaussianPolicy, collect
+from mepol.domain import Unending, make_env
 from mepol.errors import EnvironmentFault
-from mepol.run import Unending, make_env
 
 
 class Counter(gymnasium.Env):

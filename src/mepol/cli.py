@@ -23,10 +23,12 @@ from rich.table import Table
 from mepol import __version__
 from mepol.config import ExploreConfig
 from mepol.errors import ConfigError, MepolError, MepolWarning
+from mepol.policy import load_policy
 from mepol.presets import PRESETS, preset
 from mepol.report import summarise
 from mepol.run import Progress, Stream, evaluate_policy, explore, resume, stream
 from mepol.store import Run
+from mepol.video import record
 
 USAGE = f"""\
 mepol {__version__}: explore without rewards, and get one policy that covers the states evenly
@@ -34,6 +36,7 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol explore PRESET|ENV_ID [--seed S] [--epochs E] [--out DIR] [settings]   learn an exploration policy
   mepol resume RUN [--epochs E]                                                continue a run that was stopped
   mepol evaluate RUN [--trajectories N] [--seed S] [--json]                    measure what its policy covers
+  mepol video RUN [--episodes N] [--out FILE.mp4]                              film it, before and after training
   mepol presets                                                                the paper's settings, with sources
 
 `mepol explore gridworld --help` lists every setting of a preset; any other command takes --help as well.
@@ -51,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "explore": _explore,
         "resume": _resume,
         "evaluate": _evaluate,
+        "video": _video,
         "presets": _presets,
     }
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -237,22 +241,60 @@ class EvaluateArguments:
 
 def _evaluate(arguments: list[str]) -> None:
     parsed = _parse(EvaluateArguments, arguments, "mepol evaluate")
-    if parsed.trajectories < 1:
-        raise ConfigError(f"trajectories = {parsed.trajectories} is not possible: it must be at least 1")
-    if parsed.seed < 0:
-        raise ConfigError(f"seed = {parsed.seed} is not possible: it must be at least 0")
+    _at_least("trajectories", parsed.trajectories, 1)
+    _at_least("seed", parsed.seed, 0)
     run = Run.open(parsed.run)
-    seed = stream(parsed.seed, Stream.EVALUATION, 0)
+    seed = stream(parsed.seed, Stream.FRESH)
     evaluation = evaluate_policy(run.load_policy(), run.config, trajectories=parsed.trajectories, seed=seed)
-    record = {k: v for k, v in dataclasses.asdict(evaluation).items() if k != "visits" and v is not None}
+    measures = {k: v for k, v in dataclasses.asdict(evaluation).items() if k != "visits" and v is not None}
     if parsed.json:
-        stdout.print(json.dumps({"run": str(run.path), "trajectories": parsed.trajectories, **record}))
+        stdout.print(json.dumps({"run": str(run.path), "trajectories": parsed.trajectories, **measures}))
         return
     table = Table("measure", "value", "particles")
-    for name, value in record.items():
+    for name, value in measures.items():
         if name != "particles":
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(evaluation.particles))
     stdout.print(table, soft_wrap=False)
+
+
+# --- video --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VideoArguments:
+    """Film a run's policy, side by side with the one it started from."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    episodes: int = 1
+    """Episodes to film."""
+    steps: int | None = None
+    """Steps an episode; by default the run's horizon."""
+    seed: int = 0
+    """Of start states and action noise."""
+    out: Path | None = None
+    """File to write; by default RUN/figures/policy.mp4."""
+
+
+def _video(arguments: list[str]) -> None:
+    parsed = _parse(VideoArguments, arguments, "mepol video")
+    _at_least("seed", parsed.seed, 0)
+    run = Run.open(parsed.run)
+    actors = {"after": run.load_policy()}
+    if run.initial_policy_path.is_file():
+        actors = {"before": load_policy(run.initial_policy_path), **actors}
+    with Bar(TextColumn("filming"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=stdout) as bar:
+        task = bar.add_task("frames", total=None)
+        path = record(
+            actors,
+            run.config.env,
+            episodes=parsed.episodes,
+            horizon=run.config.horizon if parsed.steps is None else parsed.steps,
+            seed=stream(parsed.seed, Stream.FILM),
+            path=parsed.out or run.path / "figures" / "policy.mp4",
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    stdout.print(f"{' | '.join(actors)}: {path}")
 
 
 # --- presets ------------------------------------------------------------------------------------------------------
@@ -280,6 +322,11 @@ def _flat(config: Any) -> list[tuple[str, Any]]:
         value = getattr(config, item.name)
         pairs += _flat(value) if dataclasses.is_dataclass(value) else [(item.name, value)]
     return pairs
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ConfigError(f"{name} = {value} is not possible: it must be at least {least}")
 
 
 def _parse(kind: Any, arguments: list[str], prog: str, default: Any = None) -> Any:

@@ -6,11 +6,12 @@ is silent; "ours" is neither, and docs/ says why.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from mepol.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
-from mepol.envs import gridworld, mountain_car
+from mepol.envs import gridworld, gridworld_200d, mountain_car
 from mepol.errors import ConfigError
 
 
@@ -59,6 +60,48 @@ _MOUNTAIN_CAR_SOURCES = {
     "ceiling": "ln of the area of the state box, 1.65 x 0.14",
 }
 
+_LOCOMOTION = ExploreConfig(
+    env="mepol/Ant-v0",
+    features="0:7",
+    epochs=2000,
+    horizon=500,
+    trajectories=20,
+    ascent=AscentConfig(k=4, kl_threshold=15.0, learning_rate=1e-5, max_steps=30),
+    policy=PolicyConfig(hidden=(400, 300), log_std=-0.5),
+    evaluation=EvaluationConfig(
+        heatmap_axes="x,y",
+        heatmap_low=(-12.0, -12.0),
+        heatmap_high=(12.0, 12.0),
+        heatmap_bins=(40, 40),
+        evaluate_every=25,
+    ),
+)
+_RELEASED = dict.fromkeys(("log_std", "evaluate_every", "evaluation_trajectories"), "release")
+_LOCOMOTION_SOURCES = {
+    **_TABLE,
+    **_RELEASED,
+    "features": "paper, section Task-Agnostic Exploration Learning",
+    "heatmap_axes": "paper, figure of discrete entropies",
+    "heatmap_low": _BINS,
+    "heatmap_high": _BINS,
+    "heatmap_bins": _BINS,
+}
+_HIGHER_LEVEL = {"features": "paper, appendix on higher-level policies", "epochs": "release", "kl_threshold": "release"}
+
+_HAND = replace(
+    _LOCOMOTION,
+    env="mepol/HandReach-v0",
+    features="0:24",
+    horizon=50,
+    trajectories=50,
+    evaluation=EvaluationConfig(
+        heatmap_axes="0,1", heatmap_low=(-0.5, -0.8), heatmap_high=(0.2, 0.5), heatmap_bins=(20, 20), evaluate_every=25
+    ),
+)
+_HAND_SOURCES = {**_TABLE, **_RELEASED, "features": "paper: all joint angles", "heatmap_axes": "ours: the wrist"}
+_EXTRA = "paper, caption in Additional Experiments"
+_EXTRA_ASCENT = dict.fromkeys(("k", "horizon", "trajectories", "kl_threshold"), _EXTRA)
+
 PRESETS: dict[str, Preset] = {
     "gridworld": Preset(
         "four rooms joined by hallways, 2-D; about 4.5 of a possible 4.608 nats after 30 epochs",
@@ -90,6 +133,73 @@ PRESETS: dict[str, Preset] = {
         "the same with the network's input scaled to [-1, 1]: reaches the paper's discrete entropy",
         replace(_MOUNTAIN_CAR, policy=replace(_MOUNTAIN_CAR.policy, scale_inputs=True)),
         {**_MOUNTAIN_CAR_SOURCES, "scale_inputs": "ours (docs/mountain-car.md)"},
+    ),
+    "ant": Preset(
+        "a four-legged robot on a plane, 29-D; entropy over torso position and orientation, 7-D",
+        _LOCOMOTION,
+        _LOCOMOTION_SOURCES,
+    ),
+    "ant-xy": Preset(
+        "the same, entropy over x and y alone: the start for navigation tasks",
+        replace(_LOCOMOTION, features="x,y", epochs=10_000, ascent=replace(_LOCOMOTION.ascent, kl_threshold=0.05)),
+        {**_LOCOMOTION_SOURCES, **_HIGHER_LEVEL},
+    ),
+    "humanoid": Preset(
+        "a humanoid robot on a plane, 47-D; entropy over position, orientation and joint angles, 24-D",
+        replace(_LOCOMOTION, env="mepol/Humanoid-v0", features="0:24"),
+        _LOCOMOTION_SOURCES,
+    ),
+    "humanoid-xyz": Preset(
+        "the same, entropy over x, y and z alone: the start for standing up",
+        replace(_LOCOMOTION, env="mepol/Humanoid-v0", features="x,y,z"),
+        {**_LOCOMOTION_SOURCES, **_HIGHER_LEVEL},
+    ),
+    "hand-reach": Preset("a robot hand, 63-D; entropy over its 24 joint angles", _HAND, _HAND_SOURCES),
+    "hand-reach-fingertips": Preset(
+        "the same, entropy over the positions of the five fingertips, 15-D",
+        replace(_HAND, features="48:63", trajectories=100, ascent=replace(_HAND.ascent, kl_threshold=0.05)),
+        {**_HAND_SOURCES, **_EXTRA_ASCENT, "features": _EXTRA},
+    ),
+    "ant-maze": Preset(
+        "the ant in a walled maze; entropy over x and y",
+        replace(
+            _LOCOMOTION,
+            env="mepol/AntMaze-v0",
+            features="x,y",
+            trajectories=100,
+            ascent=replace(_LOCOMOTION.ascent, k=50, kl_threshold=0.05),
+            evaluation=replace(_LOCOMOTION.evaluation, heatmap_low=(-6.25, -6.25), heatmap_high=(6.25, 6.25)),
+            ceiling=math.log(112.5),
+        ),
+        {
+            **_LOCOMOTION_SOURCES,
+            **_EXTRA_ASCENT,
+            "features": _EXTRA,
+            "heatmap_low": "the maze's borders",
+            "heatmap_high": "the maze's borders",
+            "ceiling": "ln of the area between the walls, 112.5",
+        },
+    ),
+    "gridworld-200d": Preset(
+        "a hundred four-room planes at once, 200-D states and actions",
+        ExploreConfig(
+            env="mepol/GridWorld200-v0",
+            epochs=200,
+            horizon=1200,
+            trajectories=20,
+            ascent=AscentConfig(k=50, kl_threshold=15.0, learning_rate=1e-5, max_steps=30),
+            policy=PolicyConfig(hidden=(300, 300), log_std=-1.5),
+            evaluation=EvaluationConfig(
+                heatmap_axes="x1,y1", heatmap_bins=(20, 20), evaluate_every=10, evaluation_trajectories=20
+            ),
+            ceiling=gridworld_200d.ENTROPY_CEILING,
+        ),
+        {
+            **dict.fromkeys(_TABLE, "as gridworld: the paper does not give them"),
+            "log_std": "as gridworld",
+            "evaluation_trajectories": "ours: neighbours among 120,000 points in 200-D take minutes",
+            "ceiling": "a hundred times that of one plane",
+        },
     ),
 }
 

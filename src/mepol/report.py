@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mepol.domain import Domain, closing, make_env
 from mepol.errors import RunError
 from mepol.figures import draw_before_and_after, draw_curve, draw_heatmap
-from mepol.run import Domain, closing, make_env
 from mepol.store import MetricsRow, Run
 
 

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mepol.batch import Batch
-from mepol.errors import EnvironmentFault, MepolWarning
+from mepol.errors import CollapseError, EnvironmentFault, MepolWarning
 
 
 class Actor(Protocol):

@@ -10,10 +10,11 @@ import pytest
 
 from mepol import knn_entropy
 from mepol.batch import Batch
+from mepol.domain import Domain, make_env
 from mepol.evaluate import Grid
 from mepol.evaluate.measure import measure
 from mepol.presets import preset
-from mepol.run import Domain, Stream, evaluate_policy, make_env, stream
+from mepol.run import Stream, evaluate_policy, stream
 from mepol.run import make_policy as initial_policy
 
 GRID = Grid((0, 1), ("x", "y"), (0.0, 0.0), (2.0, 2.0), (2, 2))
