@@ -26,7 +26,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup  ## time one epoch of each domain beside its floor
-	$(BIN)/python benchmarks/epoch.py
+	$(BIN)/mepol bench
 
 theory: setup  ## the table of docs/theory.md, measured
 	$(BIN)/python -m mepol.theory

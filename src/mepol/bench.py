@@ -1,0 +1,158 @@
+"""What an epoch costs, beside the least it could cost: floors measured in the same run.
+
+    part        what is timed                       floor
+    sampling    `collect` of one batch              the environment's own steps and the policy's bare matrix products
+    neighbours  search, and the sparse adjacency    one gather of every neighbour's coordinates (memory traffic)
+    optimise    IS-Optimizer, all its steps         the matrix products of as many forward and backward passes
+
+Each number is the median of several repetitions, with the range of the middle half beside it: machines are noisy,
+so only ratios taken in one run mean anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+
+from mepol.batch import Batch
+from mepol.config import ExploreConfig
+from mepol.domain import Domain, closing, env_of
+from mepol.mepol import is_optimise, make_optimiser
+from mepol.neighbours import Neighbours
+from mepol.policy import GaussianPolicy
+from mepol.presets import preset
+from mepol.run import Stream, make_policy, search_neighbours, stream, threads
+from mepol.sampling import collect
+
+PARTS = ("sampling", "neighbours", "optimise")
+DOMAINS = ("mountain-car", "gridworld", "ant", "humanoid")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one part and of its floor: medians, and the middle half of the repetitions."""
+
+    domain: str
+    part: str
+    seconds: float
+    spread: tuple[float, float]
+    floor: float
+    floor_spread: tuple[float, float]
+
+    @property
+    def ratio(self) -> float:
+        """How many times its floor the part costs."""
+        return self.seconds / self.floor
+
+
+def bench_domain(
+    name: str,
+    parts: tuple[str, ...] = PARTS,
+    *,
+    repetitions: int = 5,
+    report: Callable[[Timing], None] = lambda _: None,
+) -> list[Timing]:
+    """Time the parts of one epoch of the preset `name` at its paper's settings.
+
+    Part and floor alternate, so that a busy moment of the machine meets both.
+    """
+    config = preset(name).config
+    torch.set_num_threads(threads(config))
+    with closing(env_of(config, config.trajectories)) as env:
+        domain = Domain.of(env, config)
+        policy = make_policy(config, domain)
+        batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
+        near = search_neighbours(batch, domain, config)
+        work: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+            "sampling": (
+                lambda: collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH)),
+                lambda: _bare_sampling(env, policy, batch),
+            ),
+            "neighbours": (
+                lambda: search_neighbours(batch, domain, config).adjacency,
+                lambda: batch.particles(domain.features)[near.index],
+            ),
+            "optimise": (
+                lambda: _optimise(config, domain, batch, near),
+                lambda: _bare_passes(policy, batch.size, config.ascent.max_steps),
+            ),
+        }
+        results = []
+        for part in parts:
+            timing = _alternate(name, part, *work[part], repetitions)
+            results.append(timing)
+            report(timing)
+        return results
+
+
+def peak_memory() -> float:
+    """Largest resident memory of this process so far, in bytes."""
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
+
+
+def _alternate(
+    domain: str, part: str, work: Callable[[], object], floor: Callable[[], object], repetitions: int
+) -> Timing:
+    pairs = [(_seconds(work), _seconds(floor)) for _ in range(repetitions + 1)][1:]  # the first one warms up
+    ours, floors = ([pair[i] for pair in pairs] for i in (0, 1))
+    return Timing(domain, part, statistics.median(ours), _middle(ours), statistics.median(floors), _middle(floors))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _middle(values: list[float]) -> tuple[float, float]:
+    low, high = np.quantile(values, (0.25, 0.75))
+    return float(low), float(high)
+
+
+def _optimise(config: ExploreConfig, domain: Domain, batch: Batch, near: Neighbours) -> None:
+    policy = make_policy(_without_regression(config), domain)
+    is_optimise(policy, make_optimiser(policy, config.ascent), batch, near, config.ascent)
+
+
+def _without_regression(config: ExploreConfig) -> ExploreConfig:
+    """The zero-mean start is not part of an epoch."""
+    return replace(config, policy=replace(config.policy, zero_mean_steps=0))
+
+
+@torch.no_grad()
+def _bare_sampling(env: VectorEnv[Any, Any, Any], policy: GaussianPolicy, batch: Batch) -> None:
+    """The environment fed with the actions of a batch, and then the matrix products that drew them."""
+    m, calls = batch.actions.shape[:2]
+    env.reset(seed=0)
+    for t in range(calls):
+        env.step(batch.actions[:, t])
+    layers = [(torch.ones(m, i), torch.ones(i, o)) for i, o in itertools.pairwise(policy.widths)]
+    for _ in range(calls):
+        for x, weight in layers:
+            x @ weight
+
+
+@torch.no_grad()
+def _bare_passes(policy: GaussianPolicy, rows: int, steps: int) -> None:
+    """The matrix products of `steps` forward and backward passes over `rows` states, and nothing else.
+
+    A layer costs x W forward, and backward x^T g for its weights and g W^T for its input (not for the first).
+    """
+    layers = [
+        (torch.ones(rows, i), torch.ones(i, o), torch.ones(rows, o)) for i, o in itertools.pairwise(policy.widths)
+    ]
+    for _ in range(steps):
+        for number, (x, weight, g) in enumerate(layers):
+            x @ weight
+            x.T @ g
+            if number:
+                g @ weight.T
