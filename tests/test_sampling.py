@@ -132,7 +132,7 @@ def test_make_env_ignores_termination_or_not(make_policy: Callable) -> None:
 
 def test_a_nan_is_traced_to_its_environment_and_step(actor: GaussianPolicy) -> None:
     env = SyncVectorEnv([Counter, lambda: Counter(nan_at=4), Counter])
-    with pytest.raises(EnvironmentFault, match="environment 1 returned a NaN or infinite state at step 4"):
+    with pytest.raises(EnvironmentFault, match="environment 1 returned a NaN or infinite observation at step 3"):
         roll(actor, env)
 
 
@@ -171,7 +171,7 @@ def test_an_environment_that_does_not_reset_itself_goes_on_from_its_end(actor: G
 
 @pytest.mark.parametrize("obs", [np.zeros((2, 3)), np.zeros((3, 2)), np.zeros(2), "text", np.full((2, 2), "a")])
 def test_observations_of_another_shape_or_kind_are_refused(actor: GaussianPolicy, obs: object) -> None:
-    with pytest.raises(EnvironmentFault, match=r"not \(2, 2\) numbers"):
+    with pytest.raises(EnvironmentFault, match=r"not \(2, 2\) real numbers"):
         roll(actor, Broken(obs))
 
 
