@@ -14,7 +14,7 @@ import contextlib
 import importlib.util
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,12 @@ class MujocoVectorEnv(BatchedEnv):
         queue = iter(range(self.num_envs))  # shared: taking the next index is atomic under the interpreter lock
         with _quiet():
             helpers = [self._pool.submit(self._drain, queue, controls) for _ in range(self.threads - 1) if self._pool]
-            self._drain(queue, controls)
+            try:
+                self._drain(queue, controls)
+            finally:  # whatever stops this thread (a time limit, Ctrl-C), no other may go on behind its back
+                for _ in queue:
+                    pass
+                wait(helpers)
             for helper in helpers:
                 helper.result()
         good = self._warning == ""
