@@ -1,9 +1,9 @@
 """The machinery that the MuJoCo domains share: one model, M states of it, stepped by all cores at once.
 
 Each sub-environment owns one `MjData`, so contacts and solver warm starts carry over from step to step exactly as
-in Gymnasium's environments. (`mujoco.rollout` is no faster, and drops the warm start between calls, after which
+in Gymnasium's environments. (`mujoco.rollout` is about as fast, but drops the warm start between calls, after which
 the trajectories part.) `mj_step` lets go of the interpreter lock, so plain threads run in parallel. Every thread
-takes the next sub-environment as soon as it is done with one; who steps which one cannot be seen in the result.
+takes another sub-environment as soon as it is done with one; who steps which one cannot be seen in the result.
 
 A state is qpos followed by qvel, in float64, un-normalised; a domain may append more.
 """
@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +111,19 @@ class MujocoVectorEnv(BatchedEnv):
         if self.closed:
             raise EnvironmentFault("this environment is closed: make a new one to go on")
         controls = self.control(actions)
-        queue = iter(range(self.num_envs))  # shared: taking the next index is atomic under the interpreter lock
+        # Threads take from both ends until they meet, so that none waits long for another and each steps about the
+        # same simulations every time. Taking one is atomic.
+        queue = deque(range(self.num_envs))
+        ends = (queue.popleft, queue.pop)
         with _quiet():
-            helpers = [self._pool.submit(self._drain, queue, controls) for _ in range(self.threads - 1) if self._pool]
-            self._drain(queue, controls)
+            helpers = [
+                self._pool.submit(self._drain, ends[n % 2], controls) for n in range(1, self.threads) if self._pool
+            ]
+            try:
+                self._drain(ends[0], controls)
+            finally:  # whatever stops this thread (a time limit, Ctrl-C), no other may go on behind its back
+                queue.clear()
+                wait(helpers)
             for helper in helpers:
                 helper.result()
         good = self._warning == ""
@@ -122,8 +132,12 @@ class MujocoVectorEnv(BatchedEnv):
         good &= ~broken
         self._states[good] = self._next[good]
 
-    def _drain(self, queue: Iterator[int], controls: Array) -> None:
-        for i in queue:
+    def _drain(self, take: Callable[[], int], controls: Array) -> None:
+        while True:
+            try:
+                i = take()
+            except IndexError:
+                return
             if self._warning[i]:
                 continue
             data = self.data[i]
