@@ -9,6 +9,9 @@ STAMP := $(VENV)/.installed
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
+	@# Pictures of the MuJoCo domains need one of two graphics libraries; a system that has one is left alone.
+	@ldconfig -p | grep -qE 'libEGL\.so\.1|libOSMesa\.so' || { apt-get update -qq && apt-get install -y -qq libosmesa6; } \
+	  || echo "install libegl1 or libosmesa6 to see the MuJoCo domains; all else works without"
 	python3 -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
