@@ -221,6 +221,8 @@ def _print_summary(run: Run) -> None:
             f"discrete entropy {first.discrete_entropy:.3f} -> {last.discrete_entropy:.3f} nats an episode, "
             f"cells visited {first.cells} -> {last.cells}"
         )
+    if first.discrete_entropy is None:
+        stdout.print("no heatmap: the first two coordinates are unbounded; give --heatmap-low and --heatmap-high")
     stdout.print(f"run directory {run.path}; figures:")
     for figure in summary.figures:
         stdout.print(f"  {figure}")

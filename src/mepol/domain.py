@@ -18,7 +18,7 @@ from mepol.config import ExploreConfig
 from mepol.errors import ConfigError, EnvironmentFault
 from mepol.evaluate import Grid
 from mepol.features import feature_names, select_features
-from mepol.sampling import check_action_space, guard
+from mepol.sampling import check_spaces, guard
 
 
 class Unending(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -86,10 +86,7 @@ class Domain:
     @staticmethod
     def of(env: VectorEnv[Any, Any, Any], config: ExploreConfig) -> Domain:
         """Read the spaces and resolve feature names; every fault is named before anything is written."""
-        action_space = check_action_space(env)
-        space = env.single_observation_space
-        if not isinstance(space, Box) or len(space.shape) != 1:
-            raise EnvironmentFault(f"mepol needs a one-dimensional Box observation space, not {space}")
+        space, action_space = check_spaces(env)
         names = feature_names(env, space.shape[0])
         features = select_features(config.features, names)
         widths = np.ones(len(features))
@@ -106,17 +103,18 @@ class Domain:
 
 
 def _grid(config: ExploreConfig, space: Box, names: tuple[str, ...]) -> Grid | None:
-    """The grid of visits; None where the range is neither given nor bounded, or there is one coordinate only."""
+    """The grid of visits. Nobody asked for one, and the range is unknown or there is but one coordinate: None."""
     settings = config.evaluation
-    if len(names) < 2 and settings.heatmap_axes == "0,1":
+    asked = settings.heatmap_axes != "0,1" or settings.heatmap_low or settings.heatmap_high
+    if len(names) < 2 and not asked:
         return None
     axes = select_features(settings.heatmap_axes, names)
     if len(axes) != 2:
         raise ConfigError(f"heatmap_axes = {settings.heatmap_axes!r} must name two coordinates")
-    at, given = list(axes), settings.heatmap_low is not None or settings.heatmap_high is not None
+    at = list(axes)
     low = settings.heatmap_low or tuple(space.low[at].astype(float).tolist())
     high = settings.heatmap_high or tuple(space.high[at].astype(float).tolist())
-    if not given and not np.isfinite([*low, *high]).all():
+    if not asked and not np.isfinite([*low, *high]).all():
         return None
     return Grid((axes[0], axes[1]), (names[axes[0]], names[axes[1]]), low, high, settings.heatmap_bins)
 

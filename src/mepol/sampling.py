@@ -50,7 +50,7 @@ def collect(
     Whatever else the environment does wrong is an EnvironmentFault: an exception of its own, a wrong shape, a NaN,
     or a call that takes longer than `time_limit` seconds (0: no limit).
     """
-    space, actions_space = _box(env.single_observation_space, "observation"), check_action_space(env)
+    space, actions_space = check_spaces(env)
     m = env.num_envs
     reset_seed, noise_seed = seed.spawn(2)
     rng = np.random.default_rng(noise_seed)
@@ -127,9 +127,9 @@ def _finite(actions: NDArray[np.float32], alive: NDArray[np.bool_], t: int) -> N
     return actions
 
 
-def check_action_space(env: VectorEnv[Any, Any, Any]) -> Box:
-    """The Box of one sub-environment's actions, or an EnvironmentFault that says what is there instead."""
-    return _box(env.single_action_space, "action")
+def check_spaces(env: VectorEnv[Any, Any, Any]) -> tuple[Box, Box]:
+    """The Boxes of one sub-environment's observations and actions, or an EnvironmentFault that says what is there."""
+    return _box(env.single_observation_space, "observation"), _box(env.single_action_space, "action")
 
 
 def _box(space: Any, what: str) -> Box:
