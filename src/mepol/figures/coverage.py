@@ -17,7 +17,7 @@ from mepol.figures.canvas import new_figure, save
 def draw_heatmap(visits: NDArray[np.int64], grid: Grid, title: str, path: Path) -> Path:
     """One map of `visits` (bins_0, bins_1)."""
     figure, (axes,) = new_figure(width=4.6, height=3.9)
-    _colour_bar(figure, [axes], _map(axes, visits, grid, title, _floor(visits)))
+    _colour_bar(figure, [axes], _map(axes, visits, grid, title, _scale(visits)))
     return save(figure, path)
 
 
@@ -26,19 +26,21 @@ def draw_before_and_after(
 ) -> Path:
     """Two maps side by side on one colour scale."""
     figure, axes = new_figure(2, width=4.6, height=4.1)
-    floor = min(_floor(before), _floor(after))
+    scale = _scale(before, after)
     for place, visits, title in zip(axes, (before, after), titles, strict=True):
-        image = _map(place, visits, grid, title, floor)
+        image = _map(place, visits, grid, title, scale)
     _colour_bar(figure, axes, image)
     return save(figure, path)
 
 
-def _floor(visits: NDArray[np.int64]) -> float:
-    """ln-probability of a cell seen once: the lowest colour."""
-    return float(-np.log(max(int(visits.sum()), 2)))
+def _scale(*maps: NDArray[np.int64]) -> tuple[float, float]:
+    """Lowest and highest colour: ln-probability of a cell seen once, and of the most visited one."""
+    totals = [max(int(visits.sum()), 2) for visits in maps]
+    highest = max(int(visits.max()) / total for visits, total in zip(maps, totals, strict=True))
+    return float(-np.log(max(totals))), float(np.log(max(highest, 2 / max(totals))))
 
 
-def _map(axes: Axes, visits: NDArray[np.int64], grid: Grid, title: str, floor: float) -> AxesImage:
+def _map(axes: Axes, visits: NDArray[np.int64], grid: Grid, title: str, scale: tuple[float, float]) -> AxesImage:
     with np.errstate(divide="ignore"):
         log_probability = np.log(visits / max(int(visits.sum()), 1))
     image = axes.imshow(
@@ -47,8 +49,8 @@ def _map(axes: Axes, visits: NDArray[np.int64], grid: Grid, title: str, floor: f
         extent=(grid.low[0], grid.high[0], grid.low[1], grid.high[1]),
         aspect="auto",
         cmap="viridis",
-        vmin=floor,
-        vmax=0.5 * floor,
+        vmin=scale[0],
+        vmax=scale[1],
         interpolation="nearest",
     )
     axes.set_facecolor("#f1f3f5")
@@ -59,4 +61,4 @@ def _map(axes: Axes, visits: NDArray[np.int64], grid: Grid, title: str, floor: f
 
 
 def _colour_bar(figure: Figure, axes: list[Axes], image: AxesImage) -> None:
-    figure.colorbar(image, ax=axes, label="ln probability of a visit", shrink=0.9, extend="max")
+    figure.colorbar(image, ax=axes, label="ln probability of a visit", shrink=0.9)
