@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 SINGLE, VECTOR = "toy/Walk-v0", "toy/Walks-v0"
+LASTING = ("shrink", "coincide")
 
 
 def register() -> None:
@@ -24,9 +25,9 @@ def register() -> None:
 
 
 def fault(resets: int, step: int) -> str:
-    """The kind of fault due now, or nothing; `shrink` lasts, the others strike once."""
+    """The kind of fault due now, or nothing; `shrink` and `coincide` last, the others strike once."""
     kind, at_reset, at_step = (os.environ.get("TOY_FAULT") or "none:0:0").split(":")
-    now = (resets, step) >= (int(at_reset), 0) if kind == "shrink" else (resets, step) == (int(at_reset), int(at_step))
+    now = (resets, step) >= (int(at_reset), 0) if kind in LASTING else (resets, step) == (int(at_reset), int(at_step))
     return kind if now else ""
 
 
@@ -64,7 +65,6 @@ class Walk(gymnasium.Env[Any, Any]):
             "shape": np.zeros(3),
             "dtype": np.array(["left", "right"]),
             "shrink": self.place * 1e-7,
-            "exit": self.place,
         }
         return spoilt.get(kind, self.place.copy())
 
@@ -103,10 +103,12 @@ class Walks(VectorEnv[Any, Any, Any]):
         elif kind == "inf":
             places[2, 1] = -np.inf
         elif kind == "coincide":
-            self.place[:] = 0.0
+            places[:] = 0.0
         elif kind == "observation space":
             self.single_observation_space = Box(-1.0, 1.0, (2,), np.float64)
         elif kind == "action space":
             self.single_action_space = Box(-1.0, 1.0, (5,), np.float32)
+        elif kind == "shrink":
+            places *= 1e-7
         spoilt = {"shape": places[:, :1], "dtype": places.astype(str), "complex": places * 1j, "object": None}
         return spoilt.get(kind, places)
