@@ -36,6 +36,12 @@ class Ended:
     code: int | None  # negative: killed by that signal; None: it hung
     text: str  # what it printed
 
+    @property
+    def message(self) -> str:
+        """Its last sentence, paths shortened to their last part."""
+        words = self.text[self.text.rindex("mepol: ") + len("mepol: ") :].split()
+        return " ".join(word.rsplit("/", 1)[-1] if word.startswith("/") else word for word in words)
+
 
 @dataclass
 class Command:
@@ -146,7 +152,7 @@ class Ledger:
 
     def note(self, fault: str, message: str, *, tried: int = 1, redone: int = 0) -> None:
         """`tried` times `fault`; nothing differed afterwards, and at most `redone` epochs were computed again."""
-        row = self.rows.setdefault(fault, [0, 0, message])
+        row = self.rows.setdefault(fault, [0, 0, message or "-"])
         row[0] += tried
         row[1] = max(row[1], redone)
 

@@ -26,7 +26,7 @@ from mepol.checkpoint import load_checkpoint
 from mepol.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
 from mepol.errors import MepolError
 from mepol.mepol import make_optimiser
-from mepol.policy import GaussianPolicy
+from mepol.policy import GaussianPolicy, policy_bytes
 from mepol.run import explore
 from mepol.store import Run, read_metrics
 
@@ -81,10 +81,16 @@ def loaders_of(run: Run) -> dict[Path, Callable[[], Any]]:
     policy = GaussianPolicy(2, 2, CONFIG.policy.hidden)
     optimiser = make_optimiser(policy, CONFIG.ascent)
     newest = run.checkpoints()[0]
+    whole = load_checkpoint(newest, policy, optimiser), policy_bytes(policy)
+
+    def checkpoint() -> None:
+        """What is accepted must be what was written: a digest covers all of it."""
+        assert (load_checkpoint(newest, policy, optimiser), policy_bytes(policy)) == whole
+
     last = run.evaluated_epochs()[-1]
     return {
         run.policy_path: lambda: mepol.load_policy(run.policy_path),
-        newest: lambda: load_checkpoint(newest, policy, optimiser),
+        newest: checkpoint,
         run.path / "config.json": lambda: Run.open(run.path),
         run.path / "metrics.csv": lambda: read_metrics(run.path / "metrics.csv"),
         run.visits_path(last): lambda: run.load_visits(last),

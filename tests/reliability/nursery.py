@@ -61,6 +61,7 @@ def spawn(request: dict[str, Any]) -> int:
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
         sabotage(**request.get("sabotage", {}))
         code = mepol.cli.main(request["argv"])
     except BaseException:
@@ -148,6 +149,8 @@ class Trap:
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), self.send)
+            if self.send != signal.SIGSTOP:
+                time.sleep(30)  # until the signal is heard: it may reach another thread first
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def test_a_full_disk(
     ended = nursery.run(explore_argv(run))
     one_sentence(ended, "cannot write", "No space left on device")
     assert not leftovers(run)
-    ledger.note("disk full (tmpfs of 28, 36, 44 kB)", "cannot write PATH: No space left on device; put that right, ...")
+    ledger.note("disk full (tmpfs of 28, 36, 44 kB)", ended.message)
     one_sentence(resume_until_done(nursery, run, explore_argv(run)), "No space left on device")  # and nothing breaks
     small_disk("size=10m")
     assert resume_until_done(nursery, run, explore_argv(run)).code == 0
@@ -78,7 +78,7 @@ def test_a_file_that_may_not_grow(
     ended = nursery.run(explore_argv(run), file_size=int(share * largest))
     one_sentence(ended, "cannot write", "File too large")
     assert not leftovers(run)
-    ledger.note("limit on file size (RLIMIT_FSIZE)", "cannot write PATH: File too large; put that right, ...")
+    ledger.note("limit on file size (RLIMIT_FSIZE)", ended.message)
     assert resume_until_done(nursery, run, explore_argv(run)).code == 0
     assert_same(run, reference)
 
@@ -88,9 +88,10 @@ def test_a_read_only_disk(small_disk: Callable[[str], Path], nursery: Nursery, r
     run = disk / "run"
     assert nursery.run(explore_argv(run), at=("row", 6)).code == -signal.SIGKILL
     small_disk("ro,size=10m")
-    one_sentence(nursery.run(["resume", str(run)]), "cannot write", "Read-only file system")
+    ended = nursery.run(["resume", str(run)])
+    one_sentence(ended, "cannot write", "Read-only file system")
     one_sentence(nursery.run(explore_argv(disk / "other")), "cannot write", "Read-only file system; choose another")
-    ledger.note("read-only disk", "cannot write RUN/lock: Read-only file system", tried=2)
+    ledger.note("read-only disk", ended.message, tried=2)
     small_disk("rw,size=10m")
     assert nursery.run(["resume", str(run)]).code == 0
     assert_same(run, reference)
@@ -108,10 +109,9 @@ def test_a_directory_that_becomes_read_only(nursery: Nursery, reference: Path, l
         for folder in folders:
             folder.chmod(0o555)
         command.send(signal.SIGCONT)
-        one_sentence(command.wait(), "cannot write", "Permission denied")
-        ledger.note(
-            "directory made read-only during the run", "cannot write PATH: Permission denied; put that right, ..."
-        )
+        ended = command.wait()
+        one_sentence(ended, "cannot write", "Permission denied")
+        ledger.note("directory made read-only during the run", ended.message)
         for folder in folders:
             folder.chmod(0o755)
         assert nursery.run(["resume", str(run)], user=NOBODY).code == 0
@@ -131,11 +131,10 @@ def test_a_directory_that_is_removed_or_moved(
         if fate == "removed":
             shutil.rmtree(tmp_path / "elsewhere")
         command.send(signal.SIGCONT)
-        one_sentence(command.wait(), "cannot write", "No such file or directory")
+        ended = command.wait()
+        one_sentence(ended, "cannot write", "No such file or directory")
         assert not run.exists()
-        ledger.note(
-            f"directory {fate} during the run", "cannot write PATH: No such file or directory; put that right, ..."
-        )
+        ledger.note(f"directory {fate} during the run", ended.message)
     assert nursery.run(["resume", str(tmp_path / "elsewhere")]).code == 0
     assert_same(tmp_path / "elsewhere", reference)
     missing = nursery.run(["resume", str(tmp_path / "removed")])

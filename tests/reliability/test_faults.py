@@ -56,6 +56,22 @@ FAULTS = [
 ]
 
 
+DOES = {
+    "raise": "raises in step or reset",
+    "hang": "hangs in step or reset, in training or evaluation",
+    "nan": "returns NaN",
+    "inf": "returns infinity",
+    "shape": "returns the wrong shape",
+    "dtype": "returns texts for numbers",
+    "complex": "returns complex numbers",
+    "object": "returns nothing",
+    "ends": "returns too many ends",
+    "observation space": "changes its observation space",
+    "action space": "changes its action space",
+    "shrink": "makes the entropy fall off a cliff",
+}
+
+
 @pytest.mark.parametrize(("env", "fault", "message"), FAULTS)
 def test_a_fault_ends_the_run_by_name_and_the_run_goes_on_without_it(
     env: str, fault: str, message: str, healthy: dict[str, Path], nursery: Nursery, tmp_path: Path, ledger: Ledger
@@ -65,7 +81,7 @@ def test_a_fault_ends_the_run_by_name_and_the_run_goes_on_without_it(
     assert ended.code == 1, ended.text
     assert f"mepol: {message}" in ended.text or message in ended.text[ended.text.index("mepol: ") :]
     assert "Traceback" not in ended.text
-    ledger.note(f"environment: {fault.split(':')[0]}", message)
+    ledger.note(f"environment {DOES[fault.split(':')[0]]}", ended.message)
     assert nursery.run(["resume", str(run)]).code == 0
     assert_same(run, healthy[env])
 
@@ -88,7 +104,7 @@ def test_coincident_particles_are_counted(
     ended = nursery.run(argv, environ={"TOY_FAULT": "coincide:3:0"})
     assert ended.code == 1
     assert "96 of 96 particles coincide with their k=10 nearest neighbours, the first is particle 0" in ended.text
-    ledger.note("environment: particles that coincide", "96 of 96 particles coincide with their k=10 nearest ...")
+    ledger.note("particles that coincide", ended.message)
     assert nursery.run(["resume", str(run)]).code == 0
     assert len(content(run)["metrics"]) == EPOCHS + 1
 
@@ -100,7 +116,7 @@ def test_rewards_are_never_read(
 ) -> None:
     assert nursery.run(toy_argv(env, tmp_path / "run"), environ={"TOY_FAULT": f"{kind}:3:5"}).code == 0
     assert_same(tmp_path / "run", healthy[env])
-    ledger.note(f"environment: {kind}", "none: exploration never reads rewards")
+    ledger.note(f"environment gives {kind}s", "none: exploration never reads rewards")
 
 
 def test_an_environment_that_cannot_be_made_leaves_nothing(nursery: Nursery, tmp_path: Path, ledger: Ledger) -> None:
@@ -108,7 +124,7 @@ def test_an_environment_that_cannot_be_made_leaves_nothing(nursery: Nursery, tmp
     assert ended.code == 1
     assert "the environment's construction as 'toy/Walk-v0' raised OSError: no licence" in ended.text
     assert not (tmp_path / "run").exists()
-    ledger.note("environment: construction", "the environment's construction as 'toy/Walk-v0' raised OSError: ...")
+    ledger.note("environment cannot be made", ended.message)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +148,8 @@ def test_a_step_that_goes_wrong_is_undone_or_warned_about(
     assert ended.code == 0, ended.text
     assert "mepol: warning: epoch" in ended.text
     assert message in ended.text
-    ledger.note(fault, message)
+    warned = ended.text[ended.text.index("epoch", ended.text.index("mepol: warning:")) :]
+    ledger.note(fault, "warning: " + warned[: warned.index("lower learning_rate") + len("lower learning_rate")])
     rows = content(tmp_path / "run")["metrics"]
     assert all(row["ess"] and np.isfinite(float(row["ess"])) for row in rows[:-1])
 

@@ -101,7 +101,10 @@ def test_a_run_never_writes_through_a_link(name: str, reference: Path, tmp_path:
     with pytest.raises(RunError, match=f"{name} is a symbolic link, and a run writes only inside its directory"):
         resume(run)
     assert before == {p: p.read_bytes() for p in (outside, *outside.rglob("*")) if p.is_file()}
-    ledger.note("symbolic link inside a run directory", "RUN/heatmaps is a symbolic link, and a run writes only ...")
+    ledger.note(
+        "symbolic link inside a run directory",
+        "RUN/heatmaps is a symbolic link, and a run writes only inside its directory; ...",
+    )
 
 
 def test_a_run_directory_may_itself_be_a_link(reference: Path, tmp_path: Path) -> None:
