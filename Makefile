@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint bench theory clean
+.PHONY: setup demo test torture lint bench theory clean
 
 setup: $(STAMP)
 
@@ -22,6 +22,9 @@ demo: setup  ## explore GridWorld with the paper's settings: entropy, curve and 
 
 test: setup lint
 	$(BIN)/python -m pytest
+
+torture: setup  ## crashes, full disks, forged files and a soak, at length; the figures of docs/reliability.md
+	MEPOL_LEDGER=results/reliability.csv $(BIN)/python -m pytest -m "torture or not torture" tests/reliability
 
 lint: setup
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import platform
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class Position:
     samples: int
 
 
+@cache
 def versions() -> dict[str, str]:
     """What a bit-for-bit continuation depends on."""
     return {

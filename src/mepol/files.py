@@ -66,10 +66,9 @@ def read_text(path: Path, limit: int) -> str:
     """The UTF-8 text of an ordinary file of at most `limit` bytes; OSError or UnicodeDecodeError otherwise."""
     require_file(path)
     with path.open("rb") as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise OSError(f"{path} is larger than {limit} bytes")
-    return data.decode()
+        if os.fstat(file.fileno()).st_size > limit:
+            raise OSError(f"{path} is larger than {limit} bytes")
+        return file.read().decode()  # not read(limit), which would set aside that many bytes at once
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor], header: dict[str, str]) -> bytes:

@@ -8,7 +8,7 @@ from mepol.config import AscentConfig
 from mepol.errors import CollapseError, MepolWarning
 from mepol.mepol import Epoch
 
-LOW_ESS = 0.01  # share of the batch below which its weights count as collapsing
+LOW_ESS = 0.01  # share of the batch below which its weights count as collapsing; two particles always do
 
 
 class Watch:
@@ -37,10 +37,10 @@ class Watch:
                 f"epoch {update.epoch}: none of {len(update.steps)} steps stayed in the trust region; "
                 "the policy is unchanged; lower learning_rate"
             )
-        elif update.ess < LOW_ESS * update.particles:
+        elif update.ess < max(2.0, LOW_ESS * update.particles):
             self._warn(
                 f"epoch {update.epoch}: importance weights are collapsing, effective sample size "
-                f"{update.ess:.0f} of {update.particles}; lower learning_rate or kl_threshold"
+                f"{update.ess:.1f} of {update.particles}; lower learning_rate or kl_threshold"
             )
 
     @staticmethod
