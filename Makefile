@@ -20,8 +20,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## explore GridWorld with the paper's settings: entropy, curve and heatmaps
 	$(BIN)/mepol explore gridworld --epochs 30 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
-test: setup lint
-	$(BIN)/python -m pytest
+test: setup lint  ## two processes of one thread each: the tests that need more threads ask for them
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 torture: setup  ## crashes, full disks, forged files and a soak, at length; the figures of docs/reliability.md
 	MEPOL_LEDGER=results/reliability.csv $(BIN)/python -m pytest -m "torture or not torture" tests/reliability

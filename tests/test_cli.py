@@ -23,7 +23,7 @@ from mepol.store import Run
 SMALL = [
     *("--horizon", "60", "--trajectories", "4", "--k", "4", "--max-steps", "2", "--threads", "1", "--seed", "3"),
     *("--epochs", "2", "--hidden", "16", "16", "--zero-mean-steps", "5", "--evaluation-trajectories", "5"),
-    *("--eps", "1e-15", "--learning-rate", "1e-4"),
+    *("--eps", "1e-15", "--learning-rate", "1e-4", "--max-entropy-drop", "1000"),
 ]
 COMMAND = [sys.executable, "-c", "import sys; from mepol.cli import main; sys.exit(main())"]
 

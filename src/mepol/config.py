@@ -35,7 +35,7 @@ class AscentConfig:
     """How often a step that leaves the trust region may be undone and its rate halved, in one epoch."""
     eps: float = 0.0
     """Volume added to every neighbour ball; 0 makes coincident particles an error."""
-    max_entropy_drop: float = 3.0
+    max_entropy_drop: float = 10.0
     """A fall of the batch entropy, from one epoch to the next, that stops the run as a collapse, in nats."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """Ascent rule: Adam (the authors' release) or the plain gradient (the paper's text)."""
