@@ -30,7 +30,8 @@ class Icm(IntrinsicReward):
     @torch.no_grad()
     def reward(self, transitions: Transitions) -> Tensor:
         """(B,) length of the prediction's error, in units of the embedding."""
-        return torch.linalg.vector_norm(self._forward_error(transitions)[0], dim=1)
+        length: Tensor = torch.linalg.vector_norm(self._forward_error(transitions)[0], dim=1)
+        return length
 
     def update(self, transitions: Transitions) -> None:
         """One step on both losses."""

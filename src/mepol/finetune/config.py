@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+import tyro
+
 from mepol.errors import ConfigError
 
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
@@ -129,9 +131,9 @@ class IntrinsicConfig:
 class FinetuneConfig:
     """Learn one sparse task, from an exploration policy or from scratch."""
 
-    task: str
+    task: tyro.conf.Suppress[str]  # the command line's first word
     """Name of a task, or `module:function` for a goal of one's own."""
-    env: str = ""
+    env: tyro.conf.Suppress[str] = ""  # read before the rest, for it brings defaults
     """Gymnasium id of the domain, for a goal of one's own."""
     algo: Algo = "trpo"
     init: str = "none"
