@@ -12,16 +12,17 @@ the exploration policy instead of the untrained actor, and what it reached is wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from stable_baselines3.common.buffers import ReplayBuffer
+from gymnasium.spaces import Box
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
 from mepol.errors import PolicyFileError
-from mepol.finetune.adapter import BatchedVecEnv
+from mepol.finetune.adapter import Floats
 from mepol.policy import GaussianPolicy
 
 
@@ -54,9 +55,9 @@ def write_actor(actor: ActorCriticPolicy, policy: GaussianPolicy) -> None:
 def read_actor(actor: ActorCriticPolicy) -> GaussianPolicy:
     """The actor as a GaussianPolicy, for everything else in this package (saving, filming, measuring)."""
     layers = _actor_layers(actor)
-    policy = GaussianPolicy(
-        layers[0].in_features, layers[-1].out_features, tuple(layer.out_features for layer in layers[:-1])
-    )
+    hidden = tuple(layer.out_features for layer in layers[:-1])
+    with torch.random.fork_rng(devices=[]):  # new layers draw weights, though these are overwritten
+        policy = GaussianPolicy(layers[0].in_features, layers[-1].out_features, hidden)
     for target, source in zip(policy.layers, layers, strict=True):
         target.load_state_dict(source.state_dict())
     assert isinstance(actor.log_std, Tensor)
@@ -78,24 +79,15 @@ def _folded(policy: GaussianPolicy) -> list[tuple[Tensor, Tensor]]:
     return [(weight / scale, bias - weight @ (shift / scale)), *pairs[1:]]
 
 
-def fill_replay(
-    replay: ReplayBuffer, env: BatchedVecEnv, policy: GaussianPolicy, steps: int, *, seed: np.random.SeedSequence
-) -> None:
-    """Play `policy` for `steps` steps of each of the M sub-environments into `replay`.
+def in_unit_box(policy: GaussianPolicy, space: Box, seed: np.random.SeedSequence) -> Callable[[Floats], Floats]:
+    """`policy` as it fills SAC's memory: its actions clipped to `space` and mapped to [-1, 1], noise from `seed`.
 
-    Actions are clipped to the action space and stored in [-1, 1], as SAC stores its own. A policy that knows fewer
-    state coordinates than the environment shows is given the first ones (SMM appends its skill).
+    A policy that knows fewer state coordinates than it is shown is given the first ones (SMM appends its skill).
     """
-    reset_seed, noise_seed = seed.spawn(2)
-    rng = np.random.default_rng(noise_seed)
-    low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
-    obs = env.restart(reset_seed.generate_state(env.num_envs).tolist())
-    for _ in range(steps):
-        actions = np.clip(policy.act(obs[:, : policy.widths[0]], rng), low, high)
-        env.step_async(actions)
-        after, rewards, done, infos = env.step_wait()
-        seen = after.copy()
-        for i in np.flatnonzero(done):
-            seen[i] = infos[i]["terminal_observation"]
-        replay.add(obs, seen, 2 * (actions - low) / (high - low) - 1, rewards, done, infos)
-        obs = after
+    rng = np.random.default_rng(seed)
+
+    def act(obs: Floats) -> Floats:
+        actions = np.clip(policy.act(obs[:, : policy.widths[0]], rng), space.low, space.high)
+        return (2 * (actions - space.low) / (space.high - space.low) - 1).astype(np.float32)
+
+    return act

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import safetensors
 import torch
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from sb3_contrib import TRPO
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from torch import Tensor, nn
 
 from mepol.baselines.icm import Icm
@@ -32,7 +32,8 @@ from mepol.errors import CheckpointError
 from mepol.files import is_intact, require_file, tensor_bytes
 from mepol.finetune.adapter import BatchedVecEnv, Episode
 from mepol.finetune.config import FinetuneConfig
-from mepol.finetune.initialise import architecture, fill_replay, read_actor, write_actor
+from mepol.finetune.initialise import architecture, in_unit_box, read_actor, write_actor
+from mepol.finetune.rollout import fill_replay, fill_rollout, squashed
 from mepol.finetune.state import State
 from mepol.policy import GaussianPolicy
 
@@ -66,14 +67,11 @@ class OnPolicy:
             self.model: Any = (_trpo if config.algo == "trpo" else _ppo)(env, config, common)
         self._actor: ActorCriticPolicy = self.model.policy
         write_actor(self._actor, start)
-        self._callback = _prepared(self.model)
+        _silence(self.model)
 
     def collect(self, seeds: list[int]) -> None:
         """Fill the rollout buffer with one horizon of each sub-environment."""
-        model = self.model
-        model._last_obs = self._env.restart(seeds)
-        model._last_episode_starts = np.ones(self._env.num_envs, dtype=bool)
-        model.collect_rollouts(self._env, self._callback, model.rollout_buffer, n_rollout_steps=model.n_steps)
+        fill_rollout(self.model.rollout_buffer, self._env, self._actor, seeds)
 
     def learn(self) -> None:
         """One update from the rollout buffer."""
@@ -116,7 +114,7 @@ class OffPolicy:
         if isinstance(self.replay, ShapedReplay) and self.method is not None:
             weights = config.intrinsic
             self.replay.shape(self.method, Weights(weights.extrinsic_weight, weights.intrinsic_weight))
-        self._callback = _prepared(self.model)
+        _silence(self.model)
 
     @property
     def replay(self) -> ReplayBuffer:
@@ -127,15 +125,17 @@ class OffPolicy:
     def warm_up(self, explorer: GaussianPolicy | None, seed: np.random.SeedSequence) -> int:
         """Play the exploration policy, or the untrained actor, into the memory; returns the steps that took."""
         per_lane = -(-self._config.sac.warmup // self._env.num_envs)
+        reset_seed, noise_seed = seed.spawn(2)
+        act = squashed(self.model.actor)
         if explorer is not None:
-            fill_replay(self.replay, self._env, explorer, per_lane, seed=seed)
-        else:
-            self._play(seed.generate_state(self._env.num_envs).tolist(), per_lane)
+            assert isinstance(self._env.action_space, Box)
+            act = in_unit_box(explorer, self._env.action_space, noise_seed)
+        fill_replay(self.replay, self._env, act, per_lane, reset_seed.generate_state(self._env.num_envs).tolist())
         return per_lane * self._env.num_envs
 
     def collect(self, seeds: list[int]) -> None:
         """Store one horizon of each sub-environment."""
-        self._play(seeds, self._config.horizon)
+        fill_replay(self.replay, self._env, squashed(self.model.actor), self._config.horizon, seeds)
 
     def learn(self) -> None:
         """As many updates as the settings say."""
@@ -187,11 +187,6 @@ class OffPolicy:
                 array[which] = part[name].numpy()
             replay.pos = (replay.pos + len(which)) % replay.buffer_size
         replay.full = rows_so_far >= replay.buffer_size
-
-    def _play(self, seeds: list[int], steps: int) -> None:
-        self.model._last_obs = self._env.restart(seeds)
-        frequency = TrainFreq(steps, TrainFrequencyUnit.STEP)
-        self.model.collect_rollouts(self._env, self._callback, frequency, self.replay)
 
 
 def make_learner(
@@ -250,11 +245,10 @@ def _intrinsic(config: FinetuneConfig, state_dim: int, action_dim: int) -> Intri
     return Pseudocount(state_dim, settings.count_scale) if config.algo == "pseudocount" else None
 
 
-def _prepared(model: Any) -> Any:
-    """Ready `model` for single iterations, with a logger that says nothing; returns its empty callback."""
+def _silence(model: Any) -> None:
+    """Ready `model` for single iterations, with a logger that says nothing."""
     model.set_logger(Logger(folder=None, output_formats=[]))
-    _, callback = model._setup_learn(total_timesteps=1)
-    return callback
+    model._setup_learn(total_timesteps=1)
 
 
 def _columns(replay: ReplayBuffer) -> dict[str, NDArray[Any]]:

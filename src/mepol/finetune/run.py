@@ -105,7 +105,7 @@ def _workshop(config: FinetuneConfig, explorer: GaussianPolicy | None) -> Iterat
         action_dim = int(np.prod(env.action_space.shape or ()))
         if explorer is not None:
             check_fit(explorer, state_dim, action_dim, config.task)
-        start = explorer or _scratch(config, state_dim, action_dim)
+        start = explorer or scratch_policy(config, state_dim, action_dim)
         with drawing_from(stream(config.seed, Stream.LEARNER)):
             learner = make_learner(env, config, start, state_dim)
         yield learner
@@ -118,7 +118,7 @@ def _environment(task: Task, config: FinetuneConfig) -> BatchedVecEnv:
     return BatchedVecEnv(SkillVectorEnv(env, config.intrinsic.skills) if config.algo == "smm" else env)
 
 
-def _scratch(config: FinetuneConfig, state_dim: int, action_dim: int) -> GaussianPolicy:
+def scratch_policy(config: FinetuneConfig, state_dim: int, action_dim: int) -> GaussianPolicy:
     """The random start: Xavier weights, no zero-mean regression, as in the authors' release."""
     policy = GaussianPolicy(state_dim, action_dim, config.hidden)
     policy.initialise(np.random.default_rng(stream(config.seed, Stream.WEIGHTS)), log_std=config.log_std)
