@@ -6,6 +6,7 @@ from mepol.batch import Batch
 from mepol.envs import register_domains
 from mepol.errors import MepolError
 from mepol.estimators import knn_entropy, knn_kl, weighted_knn_entropy
+from mepol.finetune.tasks import register_tasks
 from mepol.policy import GaussianPolicy, load_policy, save_policy
 from mepol.sampling import collect
 
@@ -23,3 +24,4 @@ __all__ = [
 ]
 
 register_domains()
+register_tasks()

@@ -25,6 +25,8 @@ from mepol import __version__
 from mepol.bench import DOMAINS, PARTS, Timing, bench_domain, peak_memory
 from mepol.config import ExploreConfig
 from mepol.errors import ConfigError, MepolError, MepolWarning
+from mepol.finetune.command import run_command as run_finetune
+from mepol.finetune.goals_command import run_goals
 from mepol.policy import load_policy
 from mepol.presets import PRESETS, preset
 from mepol.report import summarise
@@ -39,6 +41,8 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol resume RUN [--epochs E]                                                continue a run that was stopped
   mepol evaluate RUN [--trajectories N] [--seed S] [--json]                    measure what its policy covers
   mepol video RUN [--episodes N] [--out FILE.mp4]                              film it, before and after training
+  mepol finetune TASK [--init RUN|none] [--algo trpo|...] [--seed S] [--out DIR]   learn a sparse task from it
+  mepol goals RUN [--trajectories N] [--seed S] [--json]                       how often it meets goals untrained
   mepol bench [epoch|sampling|knn|all] [--json]                                time an epoch beside its floor
   mepol presets                                                                the paper's settings, with sources
 
@@ -59,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate": _evaluate,
         "video": _video,
         "bench": _bench,
+        "finetune": lambda rest: run_finetune(rest, stdout),
+        "goals": lambda rest: run_goals(rest, stdout),
         "presets": _presets,
     }
     if not arguments or arguments[0] in ("-h", "--help", "help"):

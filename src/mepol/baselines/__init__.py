@@ -1,0 +1,1 @@
+"""Rivals: rewards that a learner gives itself. Each has `reward(transitions)` and `update(transitions)`."""

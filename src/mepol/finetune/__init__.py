@@ -1,0 +1,4 @@
+"""The second phase: a sparse reward appears, and a task is learnt from an exploration policy or from scratch.
+
+The learners need `pip install 'mepol[finetune]'` (Stable-Baselines3 and sb3-contrib); the tasks do not.
+"""

@@ -1,0 +1,87 @@
+"""`mepol finetune`: its arguments and what it shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from mepol.errors import ConfigError
+from mepol.finetune.config import FinetuneConfig
+from mepol.finetune.presets import default_config
+from mepol.finetune.store import FinetuneRow
+from mepol.finetune.tasks import TASKS
+
+USAGE = """\
+mepol finetune TASK [--init RUN|none] [--algo trpo|ppo|sac|smm|icm|pseudocount] [--seed S] [--iterations I] [--out DIR]
+mepol finetune TASK --resume DIR [--iterations I]
+mepol finetune my_module:goal --env PRESET|ENV_ID ...
+"""
+
+
+@dataclass(frozen=True)
+class FinetuneArguments:
+    """Learn a sparse task, from an exploration policy or from scratch."""
+
+    config: Annotated[FinetuneConfig, tyro.conf.arg(name="")]
+    out: Path | None = None
+    """New directory for the run; by default runs/TASK-ALGO-INIT-seed-S."""
+    resume: Path | None = None
+    """Continue the run in this directory instead; of the settings only --iterations is read."""
+
+
+def run_command(arguments: list[str], console: Console) -> None:
+    """Parse, learn, and print a line an iteration."""
+    if not arguments or arguments[0].startswith("-"):
+        if arguments and arguments[0] in ("-h", "--help"):
+            console.print(f"{USAGE}\ntasks: {', '.join(TASKS)}\n`mepol finetune {next(iter(TASKS))} --help`: settings")
+            return
+        raise ConfigError(f"finetune needs a task first; tasks: {', '.join(TASKS)}, or a goal module:function")
+    task, (env, rest) = arguments[0], _take(arguments[1:], "--env")
+    if env and ":" not in task:
+        raise ConfigError(f"the task {task!r} has its own environment: leave --env out")
+    config = default_config(task, env)
+    parsed = tyro.cli(FinetuneArguments, prog=f"mepol finetune {task}", args=rest, default=FinetuneArguments(config))
+    from mepol.finetune.run import Progress, finetune, resume  # needs Stable-Baselines3: --help does not
+
+    def report(progress: Progress) -> None:
+        console.print(f"iteration {progress.row.iteration:4d}/{progress.iterations}  {_text(progress.row)}")
+
+    if parsed.resume is not None:
+        given = any(word.split("=")[0] == "--iterations" for word in rest)
+        length = parsed.config.iterations if given else None
+        run = resume(parsed.resume, task=task, env=config.env, iterations=length, report=report)
+    else:
+        config = parsed.config
+        start = "scratch" if config.init == "none" else "explorer"
+        name = f"{task.replace(':', '-')}-{config.algo}-{start}-seed-{config.seed}"
+        console.print(f"{task} with {config.algo}: {config.iterations} iterations of {config.lanes} x {config.horizon}")
+        run = finetune(config, parsed.out or Path("runs") / name, report)
+    first, last = run.rows()[0], run.rows()[-1]
+    console.print(
+        f"average return {_number(first.average_return)} -> {_number(last.average_return)}, "
+        f"success rate {_number(first.success_rate)} -> {_number(last.success_rate)}, {last.samples} samples"
+    )
+    console.print(f"run directory {run.path}")
+
+
+def _text(row: FinetuneRow) -> str:
+    steps = "" if row.steps_to_goal is None else f"  steps to goal {row.steps_to_goal:6.1f}"
+    return f"return {_number(row.average_return)}  success {_number(row.success_rate)}{steps}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _take(arguments: list[str], flag: str) -> tuple[str, list[str]]:
+    """The value of `flag`, and the arguments without it."""
+    for i, word in enumerate(arguments):
+        if word == flag and i + 1 < len(arguments):
+            return arguments[i + 1], arguments[:i] + arguments[i + 2 :]
+        if word.startswith(f"{flag}="):
+            return word.removeprefix(f"{flag}="), arguments[:i] + arguments[i + 1 :]
+    return "", arguments

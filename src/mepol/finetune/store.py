@@ -1,0 +1,191 @@
+"""The directory of a fine-tuning run.
+
+config.json          every setting
+metrics.csv          one row a policy (docs/finetune.md); what was not measured is empty
+initial.safetensors  the exploration policy it started from, where there was one
+policy.safetensors   the newest policy (TRPO and PPO)
+checkpoints/         the newest two states to resume from
+replay/              what SAC and the rivals have stored, one file an iteration, as long as the buffer keeps it
+lock                 held by the process that works on the run
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import fcntl
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mepol.config import read_json, to_json
+from mepol.errors import RunError
+from mepol.files import read_text, remove_leftovers, sync, write_bytes, write_text
+from mepol.finetune.config import FinetuneConfig
+
+FOLDERS = ("checkpoints", "replay")
+ENTRIES = (*FOLDERS, "lock", "config.json", "metrics.csv", "initial.safetensors", "policy.safetensors")
+MAX_CSV = 1 << 28  # bytes
+
+
+@dataclass(frozen=True)
+class FinetuneRow:
+    """One policy; None is written as an empty cell. Formulas are in docs/finetune.md."""
+
+    iteration: int
+    samples: int  # environment steps spent to reach this policy
+    average_return: float | None = None
+    success_rate: float | None = None
+    steps_to_goal: float | None = None
+    episodes: int | None = None
+    sample_s: float | None = None
+    learn_s: float | None = None
+
+
+COLUMNS = tuple(f.name for f in dataclasses.fields(FinetuneRow))
+_WHOLE = ("iteration", "samples", "episodes")
+
+
+@dataclass(frozen=True)
+class FinetuneRun:
+    """A run directory that exists."""
+
+    path: Path
+    config: FinetuneConfig
+
+    @staticmethod
+    def create(path: Path, config: FinetuneConfig, explorer: bytes | None) -> FinetuneRun:
+        """Make a new run directory; one that already holds anything is refused. config.json comes last."""
+        with _writing(path):
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise RunError(f"{path} already exists and is not empty; choose another --out, or --resume it")
+            for folder in FOLDERS:
+                (path / folder).mkdir(parents=True)
+            if explorer is not None:
+                write_bytes(path / "initial.safetensors", explorer)
+            write_text(path / "metrics.csv", _line(COLUMNS))
+            write_text(path / "config.json", to_json(config))
+        return FinetuneRun(path, config)
+
+    @staticmethod
+    def open(path: Path) -> FinetuneRun:
+        """An existing run, its config checked."""
+        if not (path / "config.json").is_file():
+            raise RunError(f"{path} is not a run directory: it has no config.json")
+        return FinetuneRun(path, read_json(FinetuneConfig, path / "config.json"))
+
+    @property
+    def explorer_path(self) -> Path:
+        """Where the exploration policy lies that the run started from."""
+        return self.path / "initial.safetensors"
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run for this process; a second is refused. The system frees it however the first ends."""
+        for name in ENTRIES:
+            if (self.path / name).is_symlink():
+                raise RunError(f"{self.path / name} is a symbolic link, and a run writes only inside its directory")
+        with _writing(self.path / "lock"):
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as fault:
+                raise RunError(f"{self.path} is in use by another process; wait for it, or stop it") from fault
+            yield
+        finally:
+            os.close(handle)
+
+    def append(self, row: FinetuneRow) -> None:
+        """Add one line to metrics.csv."""
+        with _writing(self.path / "metrics.csv"), (self.path / "metrics.csv").open("r+", encoding="utf-8") as file:
+            file.seek(0, os.SEEK_END)
+            file.write(_line(dataclasses.astuple(row)))
+
+    def rows(self) -> list[FinetuneRow]:
+        """metrics.csv, read back."""
+        path = self.path / "metrics.csv"
+        try:
+            lines = list(csv.reader(io.StringIO(read_text(path, MAX_CSV)), strict=True))
+            if not lines or tuple(lines[0]) != COLUMNS:
+                raise RunError(f"{path} does not start with the columns {', '.join(COLUMNS)}")
+            return [_row(cells) for cells in lines[1:]]
+        except (OSError, ValueError, csv.Error) as fault:
+            raise RunError(f"cannot read {path}: {fault}") from fault
+
+    def save_checkpoint(self, iteration: int, state: bytes, policy: bytes | None, keep: int = 2) -> None:
+        """Write the state that `iteration` starts from, then forget all but the newest `keep`."""
+        with _writing(self.path):
+            sync(self.path / "metrics.csv")  # no checkpoint is ever ahead of its rows
+            write_bytes(self.path / "checkpoints" / f"iteration-{iteration:05d}.safetensors", state)
+            if policy is not None:
+                write_bytes(self.path / "policy.safetensors", policy)
+            for old in self.checkpoints()[keep:]:
+                old.unlink(missing_ok=True)
+
+    def checkpoints(self) -> list[Path]:
+        """Checkpoint files, the newest first."""
+        return sorted((self.path / "checkpoints").glob("iteration-*.safetensors"), key=_number, reverse=True)
+
+    def save_segment(self, number: int, data: bytes, keep: int) -> None:
+        """Write what was stored in iteration `number`, then forget all but the newest `keep` files."""
+        with _writing(self.path / "replay"):
+            write_bytes(self.path / "replay" / f"iteration-{number:05d}.safetensors", data)
+            for old in self.segments()[:-keep]:
+                old.unlink(missing_ok=True)
+
+    def segments(self) -> list[Path]:
+        """Replay files, the oldest first."""
+        return sorted((self.path / "replay").glob("iteration-*.safetensors"), key=_number)
+
+    def rewind(self, iteration: int) -> None:
+        """Make the directory what it was when `iteration` was about to begin."""
+        with _writing(self.path):
+            for folder in (self.path, *(self.path / name for name in FOLDERS)):
+                folder.mkdir(exist_ok=True)
+                remove_leftovers(folder)
+            text = read_text(self.path / "metrics.csv", MAX_CSV)
+            whole = [line for line in text.splitlines(keepends=True)[1:] if line.endswith("\n")]
+            if len(whole) < iteration or any(not w.startswith(f"{i},") for i, w in enumerate(whole[:iteration])):
+                raise RunError(
+                    f"{self.path / 'metrics.csv'} does not have one row for each iteration below {iteration}"
+                )
+            write_text(self.path / "metrics.csv", _line(COLUMNS) + "".join(whole[:iteration]))
+            for path in (*self.checkpoints(), *self.segments()):
+                if _number(path) > iteration:  # segment i is what iteration i - 1 stored, 0 the warm-up
+                    path.unlink()
+
+    def with_iterations(self, iterations: int) -> FinetuneRun:
+        """The same run with another length, written to its config."""
+        config = dataclasses.replace(self.config, iterations=iterations)
+        with _writing(self.path / "config.json"):
+            write_text(self.path / "config.json", to_json(config))
+        return FinetuneRun(self.path, config)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        raise RunError(f"cannot write {path}: {fault.strerror or fault}") from fault
+
+
+def _number(path: Path) -> int:
+    digits = path.stem.removeprefix("iteration-")
+    return int(digits) if digits.isdecimal() and len(digits) < 19 else -1
+
+
+def _row(cells: list[str]) -> FinetuneRow:
+    values = [
+        None if text == "" else int(text) if name in _WHOLE else float(text)
+        for name, text in zip(COLUMNS, cells, strict=True)
+    ]
+    return FinetuneRow(*values)  # type: ignore[arg-type]
+
+
+def _line(values: tuple[object, ...]) -> str:
+    return ",".join("" if v is None else str(v) for v in values) + "\n"
