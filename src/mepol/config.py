@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -168,9 +169,43 @@ def _require(condition: bool, name: str, value: object, allowed: str) -> None:
         raise ConfigError(f"{name} = {value} is not possible: it must be {allowed}")
 
 
-# --- JSON ---------------------------------------------------------------------------------------------------------
-
 C = TypeVar("C")
+
+# --- Settings by their flat names -----------------------------------------------------------------------------------
+
+
+def flat_settings(config: Any) -> dict[str, Any]:
+    """Every setting of a config dataclass by its own name, whatever room it is in; names are unique."""
+    pairs: dict[str, Any] = {}
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        pairs |= flat_settings(value) if dataclasses.is_dataclass(value) else {item.name: value}
+    return pairs
+
+
+def with_settings(config: C, changes: dict[str, Any]) -> C:
+    """`config` with settings replaced by flat name; an unknown name or a value of another type is a ConfigError.
+
+    Everything is replaced before anything is checked against anything else, so the order does not matter.
+    """
+    known = flat_settings(config)
+    if unknown := sorted(set(changes) - set(known)):
+        near = get_close_matches(unknown[0], known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+        raise ConfigError(f"no setting {unknown[0]!r}{hint}")
+    built: C = _build(type(config), _changed(config, changes), type(config).__name__)
+    return built
+
+
+def _changed(config: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        item.name: _changed(value, changes) if dataclasses.is_dataclass(value) else changes.get(item.name, value)
+        for item in dataclasses.fields(config)
+        for value in [getattr(config, item.name)]
+    }
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
 
 
 def to_json(config: Any) -> str:

@@ -81,7 +81,7 @@ def evaluate_policy(
     """Measure `actor` on fresh trajectories with the run's own horizon, features, k and grid."""
     with closing(env_of(config, trajectories), config.env_time_limit) as env:
         domain = Domain.of(env, config)
-        _check_fit(actor, domain, config)
+        check_fit(actor, domain, config)
         ascent = config.ascent
         return evaluate(
             actor,
@@ -96,7 +96,8 @@ def evaluate_policy(
         )
 
 
-def _check_fit(actor: Actor, domain: Domain, config: ExploreConfig) -> None:
+def check_fit(actor: Actor, domain: Domain, config: ExploreConfig) -> None:
+    """PolicyFileError when `actor` is a policy of other widths than the environment has."""
     needed = (domain.space.shape[0], domain.action_dim)
     if isinstance(actor, GaussianPolicy) and (actor.widths[0], actor.widths[-1]) != needed:
         raise PolicyFileError(
