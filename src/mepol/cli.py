@@ -26,10 +26,11 @@ from mepol.commands import compare, evaluate
 from mepol.commands.terminal import at_least, parse, stderr, stdout
 from mepol.config import ExploreConfig, flat_settings
 from mepol.errors import ConfigError, MepolError, MepolWarning
+from mepol.explorers import explore, load_actor, resume
 from mepol.policy import load_policy
 from mepol.presets import PRESETS, preset
 from mepol.report import summarise
-from mepol.run import Progress, Stream, explore, resume, stream
+from mepol.run import Progress, Stream, stream
 from mepol.store import Run
 from mepol.video import record
 
@@ -150,9 +151,23 @@ def _explore(arguments: list[str]) -> None:
     name, rest = arguments[0], arguments[1:]
     parsed = parse(ExploreArguments, rest, f"mepol explore {name}", default=ExploreArguments(_default_config(name)))
     config = parsed.config
-    out = parsed.out or Path("runs") / f"{name.replace('/', '-')}-seed-{config.seed}"
-    stdout.print(f"exploring {config.env}: {config.epochs} epochs of {config.trajectories} x {config.horizon} steps")
-    _print_summary(_with_progress_bar(config.epochs, lambda report: explore(config, out, report)))
+    label = name.replace("/", "-") + ("" if config.explorer == "mepol" else f"-{config.explorer}")
+    out = parsed.out or Path("runs") / f"{label}-seed-{config.seed}"
+    stdout.print(_what(config))
+    _print_summary(_with_progress_bar(config.length, lambda report: explore(config, out, report)))
+
+
+def _what(config: ExploreConfig) -> str:
+    """One line that says what is about to be done."""
+    if config.explorer == "mepol":
+        return f"exploring {config.env}: {config.epochs} epochs of {config.trajectories} x {config.horizon} steps"
+    if config.explorer == "maxent":
+        rival = config.maxent
+        return (
+            f"exploring {config.env} with maxent: {rival.mixture_size} rounds of {rival.trpo_iterations} TRPO updates "
+            f"of {rival.trpo_steps} steps, density of {rival.density_trajectories} x {rival.density_horizon} steps"
+        )
+    return f"exploring {config.env} with {config.explorer} actions: nothing is learnt, only measured"
 
 
 def _default_config(name: str) -> ExploreConfig:
@@ -174,8 +189,8 @@ class ResumeArguments:
 
 def _resume(arguments: list[str]) -> None:
     parsed = parse(ResumeArguments, arguments, "mepol resume")
-    epochs = parsed.epochs if parsed.epochs is not None else Run.open(parsed.run).config.epochs
-    _print_summary(_with_progress_bar(epochs, lambda report: resume(parsed.run, epochs=epochs, report=report)))
+    length = parsed.epochs if parsed.epochs is not None else Run.open(parsed.run).config.length
+    _print_summary(_with_progress_bar(length, lambda report: resume(parsed.run, epochs=parsed.epochs, report=report)))
 
 
 def _with_progress_bar(epochs: int, work: Callable[[Callable[[Progress], None]], Run]) -> Run:
@@ -248,7 +263,7 @@ def _video(arguments: list[str]) -> None:
     parsed = parse(VideoArguments, arguments, "mepol video")
     at_least("seed", parsed.seed, 0)
     run = Run.open(parsed.run)
-    actors = {"after": run.load_policy()}
+    actors = {"after": load_actor(run)}
     if run.initial_policy_path.is_file():
         actors = {"before": load_policy(run.initial_policy_path), **actors}
     with Bar(TextColumn("filming"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=stdout) as bar:

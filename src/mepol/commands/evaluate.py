@@ -13,6 +13,7 @@ from rich.table import Table
 
 from mepol.assess import Assessment, Protocol, assess
 from mepol.commands.terminal import at_least, parse, stdout
+from mepol.explorers import load_actor
 from mepol.groups import MEASURES, GroupMeasure, aggregate, group_runs
 from mepol.run import Stream, stream
 from mepol.store import Run
@@ -66,7 +67,7 @@ def command(arguments: list[str]) -> None:
 
 
 def _record(run: Run, protocol: Protocol, seed: int) -> dict[str, Any]:
-    assessment = assess(run.load_policy(), run.config, protocol, seed=stream(seed, Stream.FRESH))
+    assessment = assess(load_actor(run), run.config, protocol, seed=stream(seed, Stream.FRESH))
     return {"run": str(run.path), "seed": run.config.seed, "trajectories": protocol.trajectories, **_flat(assessment)}
 
 
