@@ -22,7 +22,7 @@ from rich.table import Table
 
 from mepol import __version__
 from mepol.bench import DOMAINS, PARTS, Timing, bench_domain, peak_memory
-from mepol.commands import compare, evaluate
+from mepol.commands import compare, evaluate, sweep
 from mepol.commands.terminal import at_least, parse, stderr, stdout
 from mepol.config import ExploreConfig, flat_settings
 from mepol.errors import ConfigError, MepolError, MepolWarning
@@ -41,6 +41,7 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol resume RUN [--epochs E]                                                continue a run that was stopped
   mepol evaluate RUN... [--trajectories N] [--seed S] [--json]                 measure what their policies cover
   mepol compare RUN... [--out DIR]                                             runs side by side, with intervals
+  mepol sweep FILE|PRESET [--seeds N] [--jobs J] [--out DIR]                   seeds and variants, in parallel
   mepol video RUN [--episodes N] [--out FILE.mp4]                              film it, before and after training
   mepol bench [epoch|sampling|knn|all] [--json]                                time an epoch beside its floor
   mepol presets                                                                the paper's settings, with sources
@@ -57,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "resume": _resume,
         "evaluate": evaluate.command,
         "compare": compare.command,
+        "sweep": sweep.command,
         "video": _video,
         "bench": _bench,
         "presets": _presets,
