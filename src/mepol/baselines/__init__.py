@@ -1,0 +1,1 @@
+"""Rivals of MEPOL, to be measured by the same protocol."""
