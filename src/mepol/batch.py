@@ -42,6 +42,10 @@ class Batch:
         """Number of particles N: steps taken by all trajectories."""
         return int(self.lengths.sum())
 
+    def first(self, steps: int) -> Batch:
+        """The same trajectories, cut after `steps` steps."""
+        return Batch(self.states[:, : steps + 1], self.actions[:, :steps], np.minimum(self.lengths, steps))
+
     def visited(self, *, include_start: bool = False) -> NDArray[np.bool_]:
         """(M, T) mask of the steps taken; with `include_start`, (M, T+1) mask of the states seen."""
         steps = np.arange(self.actions.shape[1] + include_start)

@@ -11,26 +11,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import gymnasium
 import torch
 import tyro
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
 from mepol import __version__
 from mepol.bench import DOMAINS, PARTS, Timing, bench_domain, peak_memory
-from mepol.config import ExploreConfig
+from mepol.commands import compare, evaluate, sweep
+from mepol.commands.terminal import at_least, parse, stderr, stdout
+from mepol.config import ExploreConfig, flat_settings
 from mepol.errors import ConfigError, MepolError, MepolWarning
+from mepol.explorers import explore, load_actor, resume
 from mepol.finetune.command import run_command as run_finetune
 from mepol.finetune.goals_command import run_goals
 from mepol.policy import load_policy
 from mepol.presets import PRESETS, preset
 from mepol.report import summarise
-from mepol.run import Progress, Stream, evaluate_policy, explore, resume, stream
+from mepol.run import Progress, Stream, stream
 from mepol.store import Run
 from mepol.video import record
 
@@ -39,7 +41,9 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
 
   mepol explore PRESET|ENV_ID [--seed S] [--epochs E] [--out DIR] [settings]   learn an exploration policy
   mepol resume RUN [--epochs E]                                                continue a run that was stopped
-  mepol evaluate RUN [--trajectories N] [--seed S] [--json]                    measure what its policy covers
+  mepol evaluate RUN... [--trajectories N] [--seed S] [--json]                 measure what their policies cover
+  mepol compare RUN... [--out DIR]                                             runs side by side, with intervals
+  mepol sweep FILE|PRESET [--seeds N] [--jobs J] [--out DIR]                   seeds and variants, in parallel
   mepol video RUN [--episodes N] [--out FILE.mp4]                              film it, before and after training
   mepol finetune TASK [--init RUN|none] [--algo trpo|...] [--seed S] [--out DIR]   learn a sparse task from it
   mepol goals RUN [--trajectories N] [--seed S] [--json]                       how often it meets goals untrained
@@ -49,10 +53,6 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
 `mepol explore gridworld --help` lists every setting of a preset; any other command takes --help as well.
 """
 
-# Lines and paths are printed as they are, and a sentence stays one line.
-stdout = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage or values, 130 interrupted."""
@@ -60,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands: dict[str, Callable[[list[str]], None]] = {
         "explore": _explore,
         "resume": _resume,
-        "evaluate": _evaluate,
+        "evaluate": evaluate.command,
+        "compare": compare.command,
+        "sweep": sweep.command,
         "video": _video,
         "bench": _bench,
         "finetune": lambda rest: run_finetune(rest, stdout),
@@ -155,11 +157,25 @@ def _explore(arguments: list[str]) -> None:
             return
         raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
     name, rest = arguments[0], arguments[1:]
-    parsed = _parse(ExploreArguments, rest, f"mepol explore {name}", default=ExploreArguments(_default_config(name)))
+    parsed = parse(ExploreArguments, rest, f"mepol explore {name}", default=ExploreArguments(_default_config(name)))
     config = parsed.config
-    out = parsed.out or Path("runs") / f"{name.replace('/', '-')}-seed-{config.seed}"
-    stdout.print(f"exploring {config.env}: {config.epochs} epochs of {config.trajectories} x {config.horizon} steps")
-    _print_summary(_with_progress_bar(config.epochs, lambda report: explore(config, out, report)))
+    label = name.replace("/", "-") + ("" if config.explorer == "mepol" else f"-{config.explorer}")
+    out = parsed.out or Path("runs") / f"{label}-seed-{config.seed}"
+    stdout.print(_what(config))
+    _print_summary(_with_progress_bar(config.length, lambda report: explore(config, out, report)))
+
+
+def _what(config: ExploreConfig) -> str:
+    """One line that says what is about to be done."""
+    if config.explorer == "mepol":
+        return f"exploring {config.env}: {config.epochs} epochs of {config.trajectories} x {config.horizon} steps"
+    if config.explorer == "maxent":
+        rival = config.maxent
+        return (
+            f"exploring {config.env} with maxent: {rival.mixture_size} rounds of {rival.trpo_iterations} TRPO updates "
+            f"of {rival.trpo_steps} steps, density of {rival.density_trajectories} x {rival.density_horizon} steps"
+        )
+    return f"exploring {config.env} with {config.explorer} actions: nothing is learnt, only measured"
 
 
 def _default_config(name: str) -> ExploreConfig:
@@ -180,9 +196,9 @@ class ResumeArguments:
 
 
 def _resume(arguments: list[str]) -> None:
-    parsed = _parse(ResumeArguments, arguments, "mepol resume")
-    epochs = parsed.epochs if parsed.epochs is not None else Run.open(parsed.run).config.epochs
-    _print_summary(_with_progress_bar(epochs, lambda report: resume(parsed.run, epochs=epochs, report=report)))
+    parsed = parse(ResumeArguments, arguments, "mepol resume")
+    length = parsed.epochs if parsed.epochs is not None else Run.open(parsed.run).config.length
+    _print_summary(_with_progress_bar(length, lambda report: resume(parsed.run, epochs=parsed.epochs, report=report)))
 
 
 def _with_progress_bar(epochs: int, work: Callable[[Callable[[Progress], None]], Run]) -> Run:
@@ -234,41 +250,6 @@ def _print_summary(run: Run) -> None:
         stdout.print(f"  {figure}")
 
 
-# --- evaluate -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class EvaluateArguments:
-    """Measure on fresh trajectories what a run's newest policy covers."""
-
-    run: tyro.conf.Positional[Path]
-    """Run directory."""
-    trajectories: int = 100
-    """Fresh trajectories."""
-    seed: int = 0
-    """Of the fresh trajectories; none of them was used in training."""
-    json: bool = False
-    """Print JSON instead of a table."""
-
-
-def _evaluate(arguments: list[str]) -> None:
-    parsed = _parse(EvaluateArguments, arguments, "mepol evaluate")
-    _at_least("trajectories", parsed.trajectories, 1)
-    _at_least("seed", parsed.seed, 0)
-    run = Run.open(parsed.run)
-    seed = stream(parsed.seed, Stream.FRESH)
-    evaluation = evaluate_policy(run.load_policy(), run.config, trajectories=parsed.trajectories, seed=seed)
-    measures = {k: v for k, v in dataclasses.asdict(evaluation).items() if k != "visits" and v is not None}
-    if parsed.json:
-        stdout.print(json.dumps({"run": str(run.path), "trajectories": parsed.trajectories, **measures}))
-        return
-    table = Table("measure", "value", "particles")
-    for name, value in measures.items():
-        if name != "particles":
-            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(evaluation.particles))
-    stdout.print(table, soft_wrap=False)
-
-
 # --- video --------------------------------------------------------------------------------------------------------
 
 
@@ -289,10 +270,10 @@ class VideoArguments:
 
 
 def _video(arguments: list[str]) -> None:
-    parsed = _parse(VideoArguments, arguments, "mepol video")
-    _at_least("seed", parsed.seed, 0)
+    parsed = parse(VideoArguments, arguments, "mepol video")
+    at_least("seed", parsed.seed, 0)
     run = Run.open(parsed.run)
-    actors = {"after": run.load_policy()}
+    actors = {"after": load_actor(run)}
     if run.initial_policy_path.is_file():
         actors = {"before": load_policy(run.initial_policy_path), **actors}
     with Bar(TextColumn("filming"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=stdout) as bar:
@@ -327,8 +308,8 @@ class BenchArguments:
 
 
 def _bench(arguments: list[str]) -> None:
-    parsed = _parse(BenchArguments, arguments, "mepol bench")
-    _at_least("repetitions", parsed.repetitions, 1)
+    parsed = parse(BenchArguments, arguments, "mepol bench")
+    at_least("repetitions", parsed.repetitions, 1)
     for name in parsed.domains:
         preset(name)
     parts = {"sampling": ("sampling",), "knn": ("neighbours",)}.get(parsed.what, PARTS)
@@ -363,31 +344,11 @@ class PresetsArguments:
 
 
 def _presets(arguments: list[str]) -> None:
-    _parse(PresetsArguments, arguments, "mepol presets")
+    parse(PresetsArguments, arguments, "mepol presets")
     for name, entry in PRESETS.items():
         table = Table("setting", "value", "source", title=f"{name}: {entry.summary}", title_justify="left")
-        for setting, value in _flat(entry.config):
+        for setting, value in flat_settings(entry.config).items():
             source = entry.sources.get(setting, "default")
             if source != "default":
                 table.add_row(setting, str(value), source)
         stdout.print(table, soft_wrap=False)
-
-
-def _flat(config: Any) -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = []
-    for item in dataclasses.fields(config):
-        value = getattr(config, item.name)
-        pairs += _flat(value) if dataclasses.is_dataclass(value) else [(item.name, value)]
-    return pairs
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise ConfigError(f"{name} = {value} is not possible: it must be at least {least}")
-
-
-def _parse(kind: Any, arguments: list[str], prog: str, default: Any = None) -> Any:
-    """Arguments into a dataclass; nested settings become flat flags."""
-    flat = Annotated[kind, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes]
-    extra = {} if default is None else {"default": default}
-    return tyro.cli(flat, prog=prog, args=arguments, **extra)

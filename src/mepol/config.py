@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -109,6 +110,54 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True)
+class MaxEntConfig:
+    """The rival MaxEnt (Hazan et al. 2019); read by `--explorer maxent` alone."""
+
+    mixture_size: int = 30
+    """Policies trained, one a round; the mixture also keeps uniform actions as its first component."""
+    mixture_weights: Literal["uniform", "geometric"] = "uniform"
+    """All components alike, or 0.9^age projected onto the simplex, which leaves the five newest."""
+    mixture_draw: Literal["step", "episode"] = "step"
+    """Whether a component is drawn anew at every step, as in the original, or once an episode."""
+    density_horizon: int = 1000
+    """T_d, steps of the trajectories that the density is fitted to."""
+    density_trajectories: int = 20
+    """N_traj_d, their number."""
+    density_features: str = "all"
+    """Observation coordinates that the density sees, by name or number."""
+    density_kernel: Literal["epanechnikov", "gaussian"] = "epanechnikov"
+    """Kernel of the density estimate."""
+    density_bandwidth: float = 0.1
+    """Bandwidth of the kernel, in units of the state (after PCA, of its components)."""
+    density_pca: int = 0
+    """Principal components that the density is taken over; 0 for none of that."""
+    density_eps: float = 1e-3
+    """eps of the reward 1 / (p + eps)."""
+    density_points: int = 20_000
+    """States kept for the density, at most: bounds the cost of a reward. 0 keeps all."""
+    trpo_iterations: int = 300
+    """TRPO updates a round."""
+    trpo_steps: int = 5000
+    """Environment steps an update."""
+    trpo_kl: float = 0.1
+    """Trust region of TRPO, nats a state."""
+    trpo_discount: float = 0.99
+    """gamma."""
+    scale_reward: bool = True
+    """Multiply the reward by eps, so that it lies in (0, 1]: the same optimum, and a value that can be fitted."""
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.mixture_size <= 10_000, "mixture_size", self.mixture_size, "from 0 to 10000")
+        for name in ("density_horizon", "density_trajectories", "trpo_iterations", "trpo_steps"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("density_bandwidth", "density_eps", "trpo_kl"):
+            _require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "above 0 and finite")
+        for name in ("density_pca", "density_points"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        _require(0 <= self.trpo_discount <= 1, "trpo_discount", self.trpo_discount, "from 0 to 1")
+
+
+@dataclass(frozen=True)
 class ExploreConfig:
     """Explore one environment without any reward, and learn one policy that covers its states evenly."""
 
@@ -132,12 +181,20 @@ class ExploreConfig:
     """Seconds that one call of the environment may take before the run is stopped; 0 for no limit."""
     threads: int = 0
     """CPU threads; 0 for all cores. The result does not depend on it."""
+    explorer: Literal["mepol", "random", "uniform", "maxent"] = "mepol"
+    """What explores: MEPOL, the Gaussian it starts from, uniform actions, or the mixture of MaxEnt."""
     ascent: AscentConfig = field(default_factory=AscentConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    maxent: MaxEntConfig = field(default_factory=MaxEntConfig)
     ceiling: float | None = None
     """Highest entropy that any policy can reach, in nats, where it is known."""
+
+    @property
+    def length(self) -> int:
+        """Updates of a whole run: epochs of MEPOL, rounds of MaxEnt, none of what does not learn."""
+        return {"mepol": self.epochs, "maxent": self.maxent.mixture_size}.get(self.explorer, 0)
 
     def __post_init__(self) -> None:
         _require(self.horizon >= 1, "horizon", self.horizon, "at least 1")
@@ -168,9 +225,43 @@ def _require(condition: bool, name: str, value: object, allowed: str) -> None:
         raise ConfigError(f"{name} = {value} is not possible: it must be {allowed}")
 
 
-# --- JSON ---------------------------------------------------------------------------------------------------------
-
 C = TypeVar("C")
+
+# --- Settings by their flat names -----------------------------------------------------------------------------------
+
+
+def flat_settings(config: Any) -> dict[str, Any]:
+    """Every setting of a config dataclass by its own name, whatever room it is in; names are unique."""
+    pairs: dict[str, Any] = {}
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        pairs |= flat_settings(value) if dataclasses.is_dataclass(value) else {item.name: value}
+    return pairs
+
+
+def with_settings(config: C, changes: dict[str, Any]) -> C:
+    """`config` with settings replaced by flat name; an unknown name or a value of another type is a ConfigError.
+
+    Everything is replaced before anything is checked against anything else, so the order does not matter.
+    """
+    known = flat_settings(config)
+    if unknown := sorted(set(changes) - set(known)):
+        near = get_close_matches(unknown[0], known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+        raise ConfigError(f"no setting {unknown[0]!r}{hint}")
+    built: C = _build(type(config), _changed(config, changes), type(config).__name__)
+    return built
+
+
+def _changed(config: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        item.name: _changed(value, changes) if dataclasses.is_dataclass(value) else changes.get(item.name, value)
+        for item in dataclasses.fields(config)
+        for value in [getattr(config, item.name)]
+    }
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
 
 
 def to_json(config: Any) -> str:

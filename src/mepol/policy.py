@@ -132,7 +132,7 @@ def load_policy(path: str | Path) -> GaussianPolicy:
             header = file.metadata() or {}
             if header.get("format") != FORMAT:
                 raise PolicyFileError(f"{path} is not a mepol policy: its header has no format {FORMAT!r}")
-            widths = _checked_widths(header.get("widths", ""), path)
+            widths = checked_widths(header.get("widths", ""), path)
             names = set(file.keys())
             policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1]) if _fits(file, names, widths) else None
             if policy is None:
@@ -147,7 +147,17 @@ def load_policy(path: str | Path) -> GaussianPolicy:
     return policy
 
 
-def _checked_widths(text: str, path: str | Path) -> tuple[int, ...]:
+def tensor_shapes(widths: tuple[int, ...]) -> dict[str, list[int]]:
+    """Names and shapes of the tensors of a policy with these widths."""
+    shapes: dict[str, list[int]] = {"log_std": [widths[-1]], "shift": [widths[0]], "scale": [widths[0]]}
+    for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
+        shapes[f"layers.{i}.weight"] = [fan_out, fan_in]
+        shapes[f"layers.{i}.bias"] = [fan_out]
+    return shapes
+
+
+def checked_widths(text: str, path: str | Path) -> tuple[int, ...]:
+    """Layer widths from a header's text; PolicyFileError when they are impossible."""
     try:
         widths = json.loads(text)
     except (ValueError, RecursionError) as fault:
@@ -160,10 +170,7 @@ def _checked_widths(text: str, path: str | Path) -> tuple[int, ...]:
 
 def _fits(file: safetensors.safe_open, names: set[str], widths: tuple[int, ...]) -> bool:
     """Whether the file's tensors, by name, shape and type, are those of `widths`: checked before allocating."""
-    shapes: dict[str, list[int]] = {"log_std": [widths[-1]], "shift": [widths[0]], "scale": [widths[0]]}
-    for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
-        shapes[f"layers.{i}.weight"] = [fan_out, fan_in]
-        shapes[f"layers.{i}.bias"] = [fan_out]
+    shapes = tensor_shapes(widths)
     if names != set(shapes):
         return False
     slices = {name: file.get_slice(name) for name in names}  # type: ignore[no-untyped-call]

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from mepol.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
+from mepol.config import AscentConfig, EvaluationConfig, ExploreConfig, MaxEntConfig, PolicyConfig
 from mepol.envs import gridworld, gridworld_200d, mountain_car
 from mepol.errors import ConfigError
 
@@ -31,6 +31,17 @@ _TABLE = dict.fromkeys(
 )
 _BINS = "release (bins of its discrete entropy)"
 
+# What the paper does not say of MaxEnt (eps, weights, coordinates of the density, the first component) is as in the
+# code of Hazan et al. that it adapted; docs/rivals.md lists it.
+_RIVAL = dict.fromkeys(
+    (
+        *("mixture_size", "density_horizon", "density_trajectories", "density_kernel", "density_bandwidth"),
+        *("density_pca", "trpo_iterations", "trpo_steps", "trpo_kl", "trpo_discount"),
+    ),
+    "paper, table MaxEnt Parameters",
+) | dict.fromkeys(("density_eps", "density_features", "mixture_weights", "mixture_draw"), "code of Hazan et al.")
+_RIVAL |= {"density_points": "ours (docs/rivals.md)", "scale_reward": "ours (docs/rivals.md)"}
+
 _MOUNTAIN_CAR = ExploreConfig(
     env="mepol/MountainCar-v0",
     epochs=650,
@@ -45,11 +56,21 @@ _MOUNTAIN_CAR = ExploreConfig(
         heatmap_bins=(12, 11),
         evaluate_every=10,
     ),
+    maxent=MaxEntConfig(
+        mixture_size=60,
+        density_horizon=400,
+        density_trajectories=100,
+        density_bandwidth=0.1,
+        trpo_iterations=50,
+        trpo_steps=4000,
+    ),
     ceiling=mountain_car.ENTROPY_CEILING,
 )
 
 _MOUNTAIN_CAR_SOURCES = {
     **_TABLE,
+    **_RIVAL,
+    "mixture_size": "paper, table MaxEnt Parameters (its figure's caption: 20)",
     "log_std": "release",
     "eps": "release",
     "evaluate_every": "release",
@@ -75,10 +96,13 @@ _LOCOMOTION = ExploreConfig(
         heatmap_bins=(40, 40),
         evaluate_every=25,
     ),
+    maxent=MaxEntConfig(density_horizon=10_000, density_trajectories=10, density_bandwidth=0.2, density_pca=3),
 )
+_HUMANOID_RIVAL = MaxEntConfig(density_horizon=50_000, density_trajectories=20, density_bandwidth=1.0)
 _RELEASED = dict.fromkeys(("log_std", "evaluate_every", "evaluation_trajectories"), "release")
 _LOCOMOTION_SOURCES = {
     **_TABLE,
+    **_RIVAL,
     **_RELEASED,
     "features": "paper, section Task-Agnostic Exploration Learning",
     "heatmap_axes": "paper, figure of discrete entropies",
@@ -94,11 +118,18 @@ _HAND = replace(
     features="0:24",
     horizon=50,
     trajectories=50,
+    maxent=MaxEntConfig(density_horizon=10_000, density_trajectories=20, density_bandwidth=1.0, trpo_steps=500),
     evaluation=EvaluationConfig(
         heatmap_axes="0,1", heatmap_low=(-0.5, -0.8), heatmap_high=(0.2, 0.5), heatmap_bins=(20, 20), evaluate_every=25
     ),
 )
-_HAND_SOURCES = {**_TABLE, **_RELEASED, "features": "paper: all joint angles", "heatmap_axes": "ours: the wrist"}
+_HAND_SOURCES = {
+    **_TABLE,
+    **_RIVAL,
+    **_RELEASED,
+    "features": "paper: all joint angles",
+    "heatmap_axes": "ours: the wrist",
+}
 _EXTRA = "paper, caption in Additional Experiments"
 _EXTRA_ASCENT = dict.fromkeys(("k", "horizon", "trajectories", "kl_threshold"), _EXTRA)
 
@@ -146,12 +177,12 @@ PRESETS: dict[str, Preset] = {
     ),
     "humanoid": Preset(
         "a humanoid robot on a plane, 47-D; entropy over position, orientation and joint angles, 24-D",
-        replace(_LOCOMOTION, env="mepol/Humanoid-v0", features="0:24"),
+        replace(_LOCOMOTION, env="mepol/Humanoid-v0", features="0:24", maxent=_HUMANOID_RIVAL),
         _LOCOMOTION_SOURCES,
     ),
     "humanoid-xyz": Preset(
         "the same, entropy over x, y and z alone: the start for standing up",
-        replace(_LOCOMOTION, env="mepol/Humanoid-v0", features="x,y,z"),
+        replace(_LOCOMOTION, env="mepol/Humanoid-v0", features="x,y,z", maxent=_HUMANOID_RIVAL),
         {**_LOCOMOTION_SOURCES, **_HIGHER_LEVEL},
     ),
     "hand-reach": Preset("a robot hand, 63-D; entropy over its 24 joint angles", _HAND, _HAND_SOURCES),

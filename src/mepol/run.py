@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
 
 from mepol.batch import Batch
 from mepol.checkpoint import Position, load_checkpoint, versions
@@ -41,6 +42,8 @@ class Stream(IntEnum):
     EVALUATION = 3
     FRESH = 4  # evaluations on request, apart from those of the run itself
     FILM = 5
+    DENSITY = 6  # rollouts of the mixture of MaxEnt
+    ORACLE = 7  # training of its policies
 
 
 def stream(seed: int, which: Stream, epoch: int = 0) -> np.random.SeedSequence:
@@ -53,14 +56,20 @@ def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
     policy = GaussianPolicy(domain.space.shape[0], domain.action_dim, config.policy.hidden)
     policy.initialise(np.random.default_rng(stream(config.seed, Stream.WEIGHTS)), log_std=config.policy.log_std)
     if config.policy.scale_inputs:
-        low, high = domain.space.low.astype(np.float64), domain.space.high.astype(np.float64)
-        bounded = np.isfinite(high - low) & (high > low)
-        policy.shift.copy_(torch.from_numpy(np.where(bounded, (low + high) / 2, 0.0)))
-        policy.scale.copy_(torch.from_numpy(np.where(bounded, (high - low) / 2, 1.0)))
+        shift, scale = input_scaling(domain)
+        policy.shift.copy_(torch.from_numpy(shift))
+        policy.scale.copy_(torch.from_numpy(scale))
     if config.policy.zero_mean_steps:
         rng = np.random.default_rng(stream(config.seed, Stream.ZERO_MEAN))
         policy.centre(domain.space, rng, steps=config.policy.zero_mean_steps)
     return policy
+
+
+def input_scaling(domain: Domain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(S,) shift and scale that bring each bounded coordinate to [-1, 1] and leave the others as they are."""
+    low, high = domain.space.low.astype(np.float64), domain.space.high.astype(np.float64)
+    bounded = np.isfinite(high - low) & (high > low)
+    return np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2, 1.0)
 
 
 def search_neighbours(batch: Batch, domain: Domain, config: ExploreConfig) -> Neighbours:
@@ -81,7 +90,7 @@ def evaluate_policy(
     """Measure `actor` on fresh trajectories with the run's own horizon, features, k and grid."""
     with closing(env_of(config, trajectories), config.env_time_limit) as env:
         domain = Domain.of(env, config)
-        _check_fit(actor, domain, config)
+        check_fit(actor, domain, config)
         ascent = config.ascent
         return evaluate(
             actor,
@@ -96,7 +105,8 @@ def evaluate_policy(
         )
 
 
-def _check_fit(actor: Actor, domain: Domain, config: ExploreConfig) -> None:
+def check_fit(actor: Actor, domain: Domain, config: ExploreConfig) -> None:
+    """PolicyFileError when `actor` is a policy of other widths than the environment has."""
     needed = (domain.space.shape[0], domain.action_dim)
     if isinstance(actor, GaussianPolicy) and (actor.widths[0], actor.widths[-1]) != needed:
         raise PolicyFileError(
@@ -214,8 +224,8 @@ def _drive(
             row = MetricsRow(epoch, keeper.position.samples)
             evaluation = None
             if _is_due(epoch, config):  # before the update: a row describes the policy that the epoch starts from
-                evaluation = _evaluate_into(run, policy, epoch)
-                row = _with_evaluation(row, evaluation)
+                evaluation = evaluate_into(run, policy, epoch)
+                row = with_evaluation(row, evaluation)
             if epoch < config.epochs:
                 with clock.time("epoch"):
                     update = next(updates)
@@ -234,7 +244,8 @@ def _is_due(epoch: int, config: ExploreConfig) -> bool:
     return epoch in (0, config.epochs) or (every > 0 and epoch % every == 0)
 
 
-def _evaluate_into(run: Run, policy: GaussianPolicy, epoch: int) -> Evaluation:
+def evaluate_into(run: Run, policy: Actor, epoch: int) -> Evaluation:
+    """Measure `policy` as a run does at `epoch`, and store its visits."""
     config = run.config
     seed = stream(config.seed, Stream.EVALUATION, epoch)
     evaluation = evaluate_policy(policy, config, trajectories=config.evaluation.evaluation_trajectories, seed=seed)
@@ -243,7 +254,8 @@ def _evaluate_into(run: Run, policy: GaussianPolicy, epoch: int) -> Evaluation:
     return evaluation
 
 
-def _with_evaluation(row: MetricsRow, evaluation: Evaluation) -> MetricsRow:
+def with_evaluation(row: MetricsRow, evaluation: Evaluation) -> MetricsRow:
+    """`row` with what an evaluation found."""
     return dataclasses.replace(
         row,
         index=evaluation.index,

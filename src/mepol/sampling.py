@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -25,6 +25,15 @@ class Actor(Protocol):
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[np.float32]:
         """(M, S) observations -> (M, A) actions."""
+        ...
+
+
+@runtime_checkable
+class Episodic(Protocol):
+    """An actor that decides something once a trajectory."""
+
+    def begin(self, m: int, rng: np.random.Generator) -> Actor:
+        """What acts in the next M trajectories."""
         ...
 
 
@@ -65,6 +74,8 @@ def collect(
     with guard("reset", time_limit):
         obs, _ = env.reset(seed=seeds)
     states[:, 0] = obs = _checked(obs, (m, *space.shape), alive, "reset")
+    if isinstance(actor, Episodic):
+        actor = actor.begin(m, rng)
     for t in range(horizon):
         actions[:, t] = _finite(actor.act(obs, rng), alive, t)
         with guard(f"step {t}", time_limit):

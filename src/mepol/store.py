@@ -190,7 +190,10 @@ class Run:
 
     def with_epochs(self, epochs: int) -> Run:
         """The same run with another length, written to its config."""
-        config = dataclasses.replace(self.config, epochs=epochs)
+        return self.with_config(dataclasses.replace(self.config, epochs=epochs))
+
+    def with_config(self, config: ExploreConfig) -> Run:
+        """The same run with another config, written to its directory."""
         with _writing(self.path / "config.json"):
             write_text(self.path / "config.json", to_json(config))
         return Run(self.path, config)

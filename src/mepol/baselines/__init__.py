@@ -1,1 +1,1 @@
-"""Rivals: rewards that a learner gives itself. Each has `reward(transitions)` and `update(transitions)`."""
+"""Rivals of MEPOL: explorers measured by the same protocol, and rewards that a learner gives itself."""

@@ -1,48 +1,79 @@
-"""A variational autoencoder as a density of observations, for SMM and Pseudocount.
-
-ln p(x) is taken to be minus the squared error of the reconstruction, summed over coordinates, up to a constant:
-the measure of the state-marginal-matching codebase, which the paper used.
-"""
+"""Density of a mixture's states: scikit-learn's kernel density estimate, after an optional PCA, at a bounded cost."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from dataclasses import dataclass
+from typing import Any
 
-CODE = 128
-WIDTH = 150
-BETA = 0.5  # weight of the code's KL
-LEARNING_RATE = 0.01
+import numpy as np
+from numpy.typing import NDArray
 
+from mepol.config import MaxEntConfig
+from mepol.errors import ConfigError, MepolError
 
-class Vae(nn.Module):
-    """in -> 150 -> 150 -> code 128 (mean, ln variance) -> 150 -> 150 -> in, ReLU."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.encoder = nn.Sequential(
-            nn.Linear(size, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 2 * CODE)
-        )
-        self.decoder = nn.Sequential(
-            nn.Linear(CODE, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, size)
-        )
-
-    def log_density(self, x: Tensor, noise: Tensor) -> Tensor:
-        """(B, S) observations, (B, 128) code noise -> (B,) ln p up to a constant."""
-        return -self._pass(x, noise)[0].square().sum(1)
-
-    def loss(self, x: Tensor, noise: Tensor) -> Tensor:
-        """Mean squared error over all elements + 0.5 times the mean KL of the codes to N(0, 1), in nats."""
-        error, mean, log_variance = self._pass(x, noise)
-        kl = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1).mean()
-        return error.square().mean() + BETA * kl
-
-    def _pass(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mean, log_variance = self.encoder(x).chunk(2, dim=1)
-        code = mean + noise * torch.exp(0.5 * log_variance)
-        return self.decoder(code) - x, mean, log_variance
+# Relative error that the tree may leave in a density: far below that of the estimate itself, and in few dimensions
+# several times quicker than exact sums (docs/rivals.md, "Cost of the density").
+TOLERANCE = 1e-2
 
 
-def sampled(x: Tensor) -> Tensor:
-    """(B, 128) fresh code noise for the rows of x."""
-    return torch.randn(len(x), CODE)
+@dataclass(frozen=True)
+class Density:
+    """p(s) of the states it was fitted to: what scikit-learn's KernelDensity gives.
+
+    Its tree is asked directly: rewards come ten states at a time, and the checks around each call would cost more
+    than the sums.
+    """
+
+    tree: Any
+    mean: NDArray[np.float64]
+    """(F,) origin of the components."""
+    components: NDArray[np.float64] | None
+    """(C, F) principal components, or None for the coordinates themselves."""
+    kernel: str
+    bandwidth: float
+    points: int
+    """States that each evaluation rests on."""
+
+    @staticmethod
+    def fit(states: NDArray[np.float64], config: MaxEntConfig, rng: np.random.Generator) -> Density:
+        """Fit to `states` (N, F). At most `density_points` of them are kept, drawn without replacement.
+
+        The kept ones are a sample of the same distribution: the estimate stays consistent, its relative error grows
+        like 1 / sqrt(points in reach of the kernel), and the cost of a reward no longer depends on N.
+        """
+        neighbors, decomposition = _sklearn()
+        n, width = states.shape
+        mean, components = np.zeros(width), None
+        if config.density_pca:
+            if config.density_pca > min(n, width):
+                raise ConfigError(
+                    f"density_pca = {config.density_pca} is not possible: it must be at most the {width} coordinates"
+                )
+            pca = decomposition.PCA(config.density_pca, svd_solver="covariance_eigh").fit(states)
+            mean, components = pca.mean_, pca.components_
+        most = config.density_points
+        kept = states if not most or n <= most else states[rng.choice(n, most, replace=False)]
+        tree = neighbors.KDTree(_project(kept, mean, components), leaf_size=40)
+        return Density(tree, mean, components, config.density_kernel, config.density_bandwidth, len(kept))
+
+    def __call__(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n, F) states -> (n,) densities; 0 where a kernel of compact support reaches none."""
+        where = _project(states, self.mean, self.components)
+        log_sum = self.tree.kernel_density(where, self.bandwidth, self.kernel, rtol=TOLERANCE, return_log=True)
+        with np.errstate(over="ignore"):  # 1 / (inf + eps) is 0, which is right
+            p: NDArray[np.float64] = np.exp(log_sum - np.log(self.points))
+        return p
+
+
+def _project(
+    states: NDArray[np.float64], mean: NDArray[np.float64], components: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    return states if components is None else np.asarray((states - mean) @ components.T)
+
+
+def _sklearn() -> tuple[Any, Any]:
+    try:
+        from sklearn import decomposition, neighbors
+    except ImportError as fault:
+        raise MepolError("maxent needs scikit-learn: pip install 'mepol[rivals]'") from fault
+    return neighbors, decomposition

@@ -17,8 +17,8 @@ import math
 import torch
 from torch import Tensor
 
-from mepol.baselines.density import CODE, LEARNING_RATE, Vae
 from mepol.baselines.intrinsic import IntrinsicReward, Transitions
+from mepol.baselines.vae import CODE, LEARNING_RATE, Vae
 
 
 def prediction_gain_count(gain: float, n: int, c: float = 1.0) -> float:

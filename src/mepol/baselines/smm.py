@@ -22,8 +22,8 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor, nn
 
-from mepol.baselines.density import LEARNING_RATE, Vae, sampled
 from mepol.baselines.intrinsic import IntrinsicReward, Transitions
+from mepol.baselines.vae import LEARNING_RATE, Vae, sampled
 from mepol.envs.batched import Array
 
 

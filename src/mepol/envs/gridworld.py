@@ -12,6 +12,7 @@ paper's text says 5 by 5; docs/decisions.md, 17).
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -51,6 +52,14 @@ def blocked(position: Array) -> NDArray[np.bool_]:
     return np.asarray(in_wall | np.any(np.abs(position) >= HALF_WIDTH, axis=1))
 
 
+@functools.cache
+def free_points(spacing: float = 0.02) -> Array:
+    """(P, 2) the points of a square lattice that lie in no wall."""
+    line = np.arange(-HALF_WIDTH + spacing / 2, HALF_WIDTH, spacing)
+    lattice = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
+    return np.asarray(lattice[~blocked(lattice)])
+
+
 class GridWorldVectorEnv(BatchedEnv):
     """M agents in the four rooms; they do not see each other."""
 
@@ -73,6 +82,10 @@ class GridWorldVectorEnv(BatchedEnv):
     def observe(self) -> Array:
         """(M, 2) positions."""
         return self._position.copy()
+
+    def reachable(self, axes: tuple[int, int]) -> Array:
+        """(P, 2) free points 0.02 apart: every one can be reached, through the hallways."""
+        return free_points()[:, list(axes)]
 
     def picture(self, i: int) -> Frame:
         """(480, 480, 3) the map from above."""

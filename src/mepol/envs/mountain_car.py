@@ -10,6 +10,7 @@ takes its velocity, and no episode ever ends, as the paper's appendix describes.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -24,6 +25,39 @@ START_LOW, START_HIGH = -0.6, -0.4
 
 ENTROPY_CEILING = math.log((WALL - MIN_POSITION) * 2 * MAX_SPEED)
 """Differential entropy of the uniform distribution over the box of states: -1.465 nats."""
+
+
+def drive(states: Array, forces: Array) -> Array:
+    """(M, 2) states one step later, under forces (M,) in [-1, 1]."""
+    position, velocity = states.T
+    velocity = velocity + forces * POWER - GRAVITY * np.cos(3 * position)
+    velocity = np.clip(velocity, -MAX_SPEED, MAX_SPEED)
+    position = np.maximum(position + velocity, MIN_POSITION)
+    velocity = np.where((position == MIN_POSITION) & (velocity < 0), 0.0, velocity)
+    at_wall = position >= WALL
+    return np.stack([np.where(at_wall, WALL, position), np.where(at_wall, 0.0, velocity)], axis=1)
+
+
+@functools.cache
+def reachable_states(bins: tuple[int, int] = (400, 400)) -> Array:
+    """(P, 2) at most one reachable state for each of `bins` fine cells over the box of states.
+
+    A search from the start states, breadth first, with five forces: every state found is one that the car was driven
+    to, so none is in it by rounding; a cell that only other forces or longer ways reach may be missed.
+    """
+    low, width = np.array([MIN_POSITION, -MAX_SPEED]), np.array([WALL - MIN_POSITION, 2 * MAX_SPEED])
+    seen = np.zeros(bins, dtype=bool)
+    found: list[Array] = []
+    starts = np.linspace(START_LOW, START_HIGH, 101)
+    front = np.stack([starts, np.zeros_like(starts)], axis=1)
+    while len(front):
+        cell = np.clip(np.floor((front - low) / width * bins), 0, np.array(bins) - 1).astype(np.int64)
+        flat, first = np.unique(cell[:, 0] * bins[1] + cell[:, 1], return_index=True)
+        new = first[~seen.flat[flat]]
+        seen.flat[flat] = True
+        found.append(front[new])
+        front = np.concatenate([drive(front[new], np.full(len(new), force)) for force in (-1.0, -0.5, 0.0, 0.5, 1.0)])
+    return np.concatenate(found)
 
 
 class MountainCarVectorEnv(BatchedEnv):
@@ -42,17 +76,15 @@ class MountainCarVectorEnv(BatchedEnv):
 
     def advance(self, actions: Array) -> None:
         """Push, let gravity pull along the slope cos(3 x), stop at either end."""
-        position, velocity = self._state.T
-        velocity = velocity + actions[:, 0] * POWER - GRAVITY * np.cos(3 * position)
-        velocity = np.clip(velocity, -MAX_SPEED, MAX_SPEED)
-        position = np.maximum(position + velocity, MIN_POSITION)
-        velocity = np.where((position == MIN_POSITION) & (velocity < 0), 0.0, velocity)
-        at_wall = position >= WALL
-        self._state = np.stack([np.where(at_wall, WALL, position), np.where(at_wall, 0.0, velocity)], axis=1)
+        self._state = drive(self._state, actions[:, 0])
 
     def observe(self) -> Array:
         """(M, 2) positions and velocities."""
         return self._state.copy()
+
+    def reachable(self, axes: tuple[int, int]) -> Array:
+        """(P, 2) states that some sequence of pushes leads to."""
+        return reachable_states()[:, list(axes)]
 
     def picture(self, i: int, width: int = 600, height: int = 400) -> Frame:
         """The hills from the side, the wall, and the car."""

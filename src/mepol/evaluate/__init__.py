@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from mepol.evaluate.measure import Evaluation, evaluate
+from mepol.evaluate.actors import Explorer, UniformActor, as_actor
+from mepol.evaluate.horizon import HorizonRow, Mixing, horizon_curve, mixing_time
+from mepol.evaluate.measure import CellMeasures, Evaluation, evaluate, measure, measure_cells
+from mepol.evaluate.pairs import pair_grid
+from mepol.evaluate.statistics import Interval, iqm_interval, mean_interval
+from mepol.evaluate.support import coverage, reachable_cells
 from mepol.evaluate.visits import Grid, discrete_entropy, visit_counts
 
-__all__ = ["Evaluation", "Grid", "discrete_entropy", "evaluate", "visit_counts"]
+__all__ = [
+    "CellMeasures",
+    "Evaluation",
+    "Explorer",
+    "Grid",
+    "HorizonRow",
+    "Interval",
+    "Mixing",
+    "UniformActor",
+    "as_actor",
+    "coverage",
+    "discrete_entropy",
+    "evaluate",
+    "horizon_curve",
+    "iqm_interval",
+    "mean_interval",
+    "measure",
+    "measure_cells",
+    "mixing_time",
+    "pair_grid",
+    "reachable_cells",
+    "visit_counts",
+]

@@ -30,11 +30,16 @@ class Grid:
                 raise ConfigError(f"feature {name!r} has the zero-width range [{low:g}, {high:g}]; widen it")
 
 
+def cells_of(points: NDArray[np.float64], grid: Grid) -> NDArray[np.int64]:
+    """(..., 2) values of the grid's coordinates -> (..., 2) the cell that each falls in."""
+    bins, low, high = np.array(grid.bins), np.array(grid.low), np.array(grid.high)
+    cell: NDArray[np.int64] = np.clip(np.floor((points - low) / (high - low) * bins), 0, bins - 1).astype(np.int64)
+    return cell
+
+
 def visit_counts(batch: Batch, grid: Grid) -> NDArray[np.int64]:
     """(M, bins_0, bins_1) how often each trajectory's s_1 .. s_T fell in each cell."""
-    bins, low, high = np.array(grid.bins), np.array(grid.low), np.array(grid.high)
-    where = batch.states[:, 1:, list(grid.axes)]  # (M, T, 2)
-    cell = np.clip(np.floor((where - low) / (high - low) * bins), 0, bins - 1).astype(np.int64)
+    cell = cells_of(batch.states[:, 1:, list(grid.axes)], grid)  # (M, T, 2)
     trajectory = np.broadcast_to(np.arange(len(cell))[:, None], cell.shape[:2])
     seen = batch.visited()
     counts = np.zeros((len(cell), *grid.bins), dtype=np.int64)

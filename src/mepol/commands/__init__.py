@@ -1,0 +1,1 @@
+"""Commands of the terminal, one a module; `mepol.cli` registers them."""

@@ -1,0 +1,99 @@
+"""`mepol compare RUN...`: runs side by side, from what they wrote; nothing is sampled again."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.table import Table
+
+from mepol.commands.terminal import at_least, parse, stdout
+from mepol.errors import RunError
+from mepol.figures.bands import draw_bands
+from mepol.files import write_text
+from mepol.groups import MEASURES, Group, GroupMeasure, aggregate, band, group_runs, last_measured
+from mepol.store import Run
+
+LABELS = {
+    "index": "entropy index (nats)",
+    "discrete_entropy": "discrete entropy an episode (nats)",
+    "pooled_entropy": "pooled discrete entropy (nats)",
+    "cells": "cells visited",
+}
+COLUMNS = ("runs", "seeds", "samples", "measure", "mean", "mean_low", "mean_high", "iqm", "iqm_low", "iqm_high")
+
+
+@dataclass(frozen=True)
+class CompareArguments:
+    """Compare runs by their last evaluation and along their training; seeds of one configuration share a band."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories."""
+    out: Path | None = None
+    """Directory for compare.csv and one picture a measure; without it only the table is printed."""
+
+
+def command(arguments: list[str]) -> None:
+    """Print the table; with `--out`, write it as CSV with the figures."""
+    parsed = parse(CompareArguments, arguments, "mepol compare")
+    at_least("runs", len(parsed.runs), 1)
+    groups = group_runs([Run.open(path) for path in parsed.runs])
+    rows = [(group, samples_of(group), measure) for group in groups for measure in final_measures(group)]
+    table = Table("runs", "seeds", "samples", "measure", "mean (95 % t)", "IQM (95 % bootstrap)")
+    for group, samples, m in rows:
+        iqm = f"{m.iqm.centre:.3f}" + ("" if m.iqm.low is None else f" [{m.iqm.low:.3f}, {m.iqm.high:.3f}]")
+        table.add_row(group.name, str(m.mean.n), str(samples), m.measure, str(m.mean), iqm)
+    stdout.print(table, soft_wrap=False)
+    if parsed.out is not None:
+        for path in write_comparison(groups, parsed.out):
+            stdout.print(f"  {path}")
+
+
+def final_measures(group: Group) -> list[GroupMeasure]:
+    """Intervals over the group's seeds of the last evaluation of each."""
+    rows = [row for run in group.runs if (row := last_measured(run)) is not None]
+    if len(rows) < len(group.runs):
+        raise RunError(f"{len(group.runs) - len(rows)} of the runs {group.name!r} have no evaluated policy yet")
+    return aggregate([dataclasses.asdict(row) for row in rows])
+
+
+def samples_of(group: Group) -> int:
+    """Training samples of the seed that got least far."""
+    return min((row.samples for run in group.runs if (row := last_measured(run)) is not None), default=0)
+
+
+def comparison_csv(groups: Sequence[Group]) -> str:
+    """One line a group and measure."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for group in groups:
+        for m in final_measures(group):
+            ends = (m.mean.centre, m.mean.low, m.mean.high, m.iqm.centre, m.iqm.low, m.iqm.high)
+            shown = ("" if e is None else f"{e:.9g}" for e in ends)
+            writer.writerow((group.name, m.mean.n, samples_of(group), m.measure, *shown))
+    return buffer.getvalue()
+
+
+def write_comparison(groups: Sequence[Group], out: Path) -> list[Path]:
+    """compare.csv and a figure of each measure against training samples."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / "compare.csv", comparison_csv(groups))
+    except OSError as fault:
+        raise RunError(f"cannot write {out}: {fault}") from fault
+    paths = [out / "compare.csv"]
+    envs = sorted({run.config.env for group in groups for run in group.runs})
+    ceilings = {run.config.ceiling for group in groups for run in group.runs}
+    for measure in MEASURES:
+        bands = {group.name: found for group in groups if (found := band(group, measure)) is not None}
+        if bands:
+            ceiling = next(iter(ceilings)) if measure == "index" and len(ceilings) == 1 else None
+            labels = {"title": ", ".join(envs), "x": "training samples (environment steps)", "y": LABELS[measure]}
+            paths.append(draw_bands(bands, out / f"{measure}.png", **labels, ceiling=ceiling))
+    return paths

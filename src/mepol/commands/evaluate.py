@@ -1,0 +1,120 @@
+"""`mepol evaluate RUN...`: measure on fresh trajectories what runs' newest policies cover."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.table import Table
+
+from mepol.assess import Assessment, Protocol, assess
+from mepol.commands.terminal import at_least, parse, stdout
+from mepol.explorers import load_actor
+from mepol.groups import MEASURES, GroupMeasure, aggregate, group_runs
+from mepol.run import Stream, stream
+from mepol.store import Run
+
+CELLS = ("discrete_entropy", "pooled_entropy", "cells", "coverage")
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """Measure on fresh trajectories what runs' newest policies cover."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories; those that differ in their seed alone are also aggregated."""
+    trajectories: int = 100
+    """Fresh trajectories."""
+    k: int | None = None
+    """Neighbours of every entropy estimate; by default the run's."""
+    pairs: tuple[str, ...] = ()
+    """Further pairs of coordinates for discrete entropies: `x,z`, or with ranges and bins `x:-12:12:40,z:0:2:20`."""
+    horizons: tuple[int, ...] = ()
+    """Testing horizons h of the h-step entropy H(d_h) and the average entropy of steps 1 to h."""
+    mixing_threshold: float = 0.0
+    """Estimate the mixing time at this threshold (a probability); 0 does not."""
+    seed: int = 0
+    """Of the fresh trajectories; none of them was used in training."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+def command(arguments: list[str]) -> None:
+    """Measure, and print a table or JSON: one object for one run, `runs` and `groups` for several."""
+    parsed = parse(EvaluateArguments, arguments, "mepol evaluate")
+    at_least("trajectories", parsed.trajectories, 1)
+    at_least("runs", len(parsed.runs), 1)
+    at_least("seed", parsed.seed, 0)
+    protocol = Protocol(parsed.trajectories, parsed.k, parsed.pairs, parsed.horizons, parsed.mixing_threshold)
+    runs = [Run.open(path) for path in parsed.runs]
+    records = {run.path: _record(run, protocol, parsed.seed) for run in runs}
+    groups = {
+        group.name: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage"))
+        for group in group_runs(runs)
+    }
+    if parsed.json:
+        several = {"runs": list(records.values()), "groups": {name: _plain(m) for name, m in groups.items()}}
+        stdout.print(json.dumps(several if len(runs) > 1 else records[runs[0].path]))
+        return
+    for record in records.values():
+        _print_record(record, named=len(runs) > 1)
+    if len(runs) > 1:
+        _print_groups(groups)
+
+
+def _record(run: Run, protocol: Protocol, seed: int) -> dict[str, Any]:
+    assessment = assess(load_actor(run), run.config, protocol, seed=stream(seed, Stream.FRESH))
+    return {"run": str(run.path), "seed": run.config.seed, "trajectories": protocol.trajectories, **_flat(assessment)}
+
+
+def _flat(assessment: Assessment) -> dict[str, Any]:
+    """The measures of an assessment under one name each; those of a further pair carry its text."""
+    flat = {k: v for k, v in dataclasses.asdict(assessment.evaluation).items() if k != "visits" and v is not None}
+    for text, cells in assessment.pairs.items():
+        flat |= {f"{name}[{text}]": value for name in CELLS if (value := getattr(cells, name)) is not None}
+    if assessment.horizons:
+        flat["horizons"] = [dataclasses.asdict(row) for row in assessment.horizons]
+    if (mixing := assessment.mixing) is not None:
+        flat |= {
+            "mixing_steps": mixing.steps,
+            "mixing_threshold": mixing.threshold,
+            "mixing_noise": mixing.noise,
+            "mixing_resolved": mixing.resolved,
+        }
+    return flat
+
+
+def _plain(measures: list[GroupMeasure]) -> dict[str, Any]:
+    return {m.measure: {"n": m.mean.n, "mean": _ends(m.mean), "iqm": _ends(m.iqm)} for m in measures}
+
+
+def _ends(interval: Any) -> dict[str, float | None]:
+    return {"centre": interval.centre, "low": interval.low, "high": interval.high}
+
+
+def _print_record(record: dict[str, Any], *, named: bool) -> None:
+    table = Table("measure", "value", "particles", title=record["run"] if named else None)
+    for name, value in record.items():
+        if name not in ("run", "seed", "trajectories", "particles", "horizons"):
+            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(record["particles"]))
+    for row in record.get("horizons", ()):
+        table.add_row(f"H(d_h), h = {row['h']}", f"{row['step_entropy']:.4f}", str(row["step_particles"]))
+        table.add_row(f"average to h = {row['h']}", f"{row['average_entropy']:.4f}", str(row["average_particles"]))
+    stdout.print(table, soft_wrap=False)
+
+
+def _print_groups(groups: dict[str, list[GroupMeasure]]) -> None:
+    table = Table("runs", "seeds", "measure", "mean (95 % t)", "IQM (95 % bootstrap)")
+    for name, measures in groups.items():
+        for m in measures:
+            table.add_row(name, str(m.mean.n), m.measure, str(m.mean), _range(m.iqm))
+    stdout.print(table, soft_wrap=False)
+
+
+def _range(interval: Any) -> str:
+    text = f"{interval.centre:.3f}"
+    return text if interval.low is None else f"{text} [{interval.low:.3f}, {interval.high:.3f}]"

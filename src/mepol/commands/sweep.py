@@ -1,0 +1,121 @@
+"""`mepol sweep FILE|PRESET`: seeds and variants in parallel processes, with resume."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tyro
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from mepol.commands.compare import write_comparison
+from mepol.commands.terminal import at_least, parse, stderr, stdout
+from mepol.config import with_settings
+from mepol.errors import ConfigError, RunError
+from mepol.groups import Group
+from mepol.store import Run
+from mepol.sweep import Member, Outcome, Study, log_path, read_study, run_members, seeds_of, study_of, write_summary
+
+
+@dataclass(frozen=True)
+class SweepArguments:
+    """Run seeds and variants of a study in parallel; the same command again goes on where it was stopped."""
+
+    study: tyro.conf.Positional[str]
+    """A TOML file (see docs/rivals.md), or a preset."""
+    seeds: int | None = None
+    """Seeds 0 .. N-1 of each variant; by default the study's, or 8 of a preset."""
+    jobs: int = 1
+    """Processes at a time."""
+    out: Path | None = None
+    """Directory of the members; by default sweeps/NAME."""
+    only: tuple[str, ...] = ()
+    """Members (variant-seed-S) or variants to run; all by default."""
+    set: tuple[str, ...] = ()
+    """Settings for all variants, as NAME=VALUE with a TOML value: epochs=30 hidden=[64,64]."""
+
+
+def command(arguments: list[str]) -> None:
+    """Run the study; fails at the end, in one sentence, if any member did."""
+    parsed = parse(SweepArguments, arguments, "mepol sweep")
+    at_least("jobs", parsed.jobs, 1)
+    name, study = _study(parsed)
+    out = parsed.out or Path("sweeps") / name
+    threads = max(1, (os.cpu_count() or 1) // parsed.jobs)
+    members = study.members(out, threads)
+    if parsed.only:
+        chosen = [m for m in members if m.name in parsed.only or m.variant in parsed.only]
+        if missing := [o for o in parsed.only if all(o not in (m.name, m.variant) for m in chosen)]:
+            raise ConfigError(f"no member {missing[0]!r}; there are {', '.join(m.name for m in members)}")
+        members = chosen
+    stdout.print(f"{len(members)} runs in {out}, {parsed.jobs} at a time with {threads} threads each")
+    outcomes = _with_progress(members, parsed.jobs)
+    stdout.print(f"summary {write_summary(outcomes, out)}")
+    if done := [o for o in outcomes if o.state == "done"]:
+        for path in write_comparison(_groups(done), out):
+            stdout.print(f"  {path}")
+    if failed := [o for o in outcomes if o.state == "failed"]:
+        raise RunError(
+            f"{len(failed)} of {len(outcomes)} runs failed, the first is {failed[0].member.name}: {failed[0].reason}; "
+            f"the same command tries them again, mepol resume {failed[0].member.path} that one alone"
+        )
+
+
+def _study(parsed: SweepArguments) -> tuple[str, Study]:
+    """Name and content of what was asked for, with the seeds and settings of the command line."""
+    path = Path(parsed.study)
+    from_file = path.suffix == ".toml" or path.is_file()
+    study = read_study(path) if from_file else study_of({"preset": parsed.study, "seeds": 8})
+    if parsed.set:
+        changes = dict(_assignment(text) for text in parsed.set)
+        study = replace(study, variants={name: with_settings(c, changes) for name, c in study.variants.items()})
+    if parsed.seeds is not None:
+        study = replace(study, seeds=seeds_of(parsed.seeds))
+    return path.stem if from_file else parsed.study, study
+
+
+def _assignment(text: str) -> tuple[str, object]:
+    """NAME=VALUE, the value as TOML; a bare word is a text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"{text!r} is not a setting: write NAME=VALUE")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value
+
+
+def _with_progress(members: Sequence[Member], jobs: int) -> list[Outcome]:
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+    said: dict[str, str] = {}
+    with Progress(*columns, console=stdout, disable=not stdout.is_terminal) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def report(outcomes: Sequence[Outcome]) -> None:
+            for o in outcomes:
+                if o.member.name not in tasks:
+                    tasks[o.member.name] = bar.add_task(o.member.name, total=o.member.config.length)
+                bar.update(tasks[o.member.name], completed=o.epoch, description=f"{o.member.name} {o.state}")
+                if o.state != said.get(o.member.name, "waiting"):
+                    said[o.member.name] = o.state
+                    (stderr if o.state == "failed" else bar.console).print(_line(o))
+
+        return run_members(members, jobs, report)
+
+
+def _line(outcome: Outcome) -> str:
+    text = f"{outcome.member.name}: {outcome.state}"
+    if outcome.state == "failed":
+        return f"{text} at epoch {outcome.epoch}: {outcome.reason} (log {log_path(outcome.member)})"
+    return f"{text}, epoch {outcome.epoch}/{outcome.member.config.length}"
+
+
+def _groups(outcomes: Sequence[Outcome]) -> list[Group]:
+    """Finished members by variant, under the study's own names."""
+    found: dict[str, list[Run]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.member.variant, []).append(Run.open(outcome.member.path))
+    return [Group(name, tuple(runs)) for name, runs in found.items()]

@@ -1,0 +1,105 @@
+"""Several runs: evaluated together and compared, grouped by what they differ in."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mepol.cli import main
+from mepol.config import ExploreConfig, flat_settings, with_settings
+from mepol.errors import ConfigError
+from mepol.evaluate import mean_interval
+from mepol.groups import band, group_runs
+from mepol.run import explore
+from mepol.store import MetricsRow, Run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two seeds with k = 4 and one with k = 6."""
+    from conftest import TINY
+
+    root = tmp_path_factory.mktemp("runs")
+    made = []
+    for name, changes in {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "k": 6}}.items():
+        explore(with_settings(TINY, {"zero_mean_steps": 0, **changes}), root / name)
+        made.append(root / name)
+    return made
+
+
+def test_runs_are_grouped_and_named_by_what_differs(runs: list[Path]) -> None:
+    groups = group_runs([Run.open(path) for path in reversed(runs)])
+    assert [group.name for group in groups] == ["mepol k=6", "mepol k=4"]
+    assert [run.config.seed for run in groups[1].runs] == [1, 2]
+
+
+def test_evaluate_of_several_runs_gives_rows_and_intervals(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(path) for path in runs]
+    assert main(["evaluate", *paths, "--trajectories", "8", "--horizons", "5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["run"] for row in found["runs"]] == paths
+    index = found["groups"]["mepol k=4"]["index"]
+    truth = mean_interval([row["index"] for row in found["runs"][:2]])
+    assert (index["n"], index["mean"]["centre"]) == (2, truth.centre)
+    assert (index["mean"]["low"], index["mean"]["high"]) == (truth.low, truth.high)
+    assert found["groups"]["mepol k=6"]["index"]["mean"]["low"] is None
+    assert found["runs"][0]["horizons"][0]["step_particles"] == 8
+    assert main(["evaluate", *paths, "--trajectories", "6", "--pairs", "x:-6:0:3,y", "--mixing-threshold", "0.5"]) == 0
+    text = capsys.readouterr().out
+    for word in ("coverage", "mixing_steps", "discrete_entropy[x:-6:0:3,y]", "±"):
+        assert word in text
+
+
+def test_compare_prints_a_table_and_writes_csv_and_pictures(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["compare", *map(str, runs), "--out", str(out)]) == 0
+    assert "mepol k=6" in capsys.readouterr().out
+    with (out / "compare.csv").open(newline="") as file:
+        rows = {(row["runs"], row["measure"]): row for row in csv.DictReader(file)}
+    values = [row.index for path in runs[:2] for row in Run.open(path).rows()[-1:]]
+    assert float(rows["mepol k=4", "index"]["mean"]) == pytest.approx(sum(values) / 2, abs=1e-5)
+    assert rows["mepol k=6", "index"]["mean_low"] == ""
+    for name in ("index", "discrete_entropy", "pooled_entropy", "cells"):
+        with Image.open(out / f"{name}.png") as image:
+            assert image.format == "PNG"
+
+
+def test_a_band_is_the_interval_at_common_samples(tiny: Callable, tmp_path: Path) -> None:
+    made = []
+    for seed, values in ((0, [1.0, 2.0, 5.0]), (1, [3.0, 4.0, 5.0])):
+        run = Run.create(tmp_path / str(seed), tiny(seed=seed))
+        for epoch, value in enumerate(values):
+            run.append(MetricsRow(epoch, 100 * epoch, index=value if epoch != 1 else None))
+        made.append(run)
+    (group,) = group_runs(made)
+    found = band(group)
+    assert found.x.tolist() == [0.0, 200.0]
+    assert found.centre.tolist() == [2.0, 5.0]
+    truth = mean_interval([1.0, 3.0])
+    assert (found.low[0], found.high[0], found.low[1]) == (truth.low, truth.high, 5.0)
+
+
+def test_settings_by_flat_name() -> None:
+    config = with_settings(ExploreConfig(env="x"), {"k": 7, "hidden": [5], "horizon": 9, "learning_rate": 1})
+    assert (config.ascent.k, config.policy.hidden, config.horizon, config.ascent.learning_rate) == (7, (5,), 9, 1.0)
+    assert flat_settings(config)["k"] == 7
+    with pytest.raises(ConfigError, match="no setting 'horizn'; did you mean 'horizon'"):
+        with_settings(config, {"horizn": 3})
+    with pytest.raises(ConfigError, match=r"k = 'many' is not of type int"):
+        with_settings(config, {"k": "many"})
+
+
+def test_no_run_and_no_such_run_are_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["compare"]) == 2
+    assert "runs = 0" in capsys.readouterr().err
+    assert main(["compare", str(tmp_path)]) == 1
+    assert "not a run directory" in capsys.readouterr().err
