@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from mepol.sampling import check_action_space, guard
+from mepol.sampling import check_spaces, guard
 
 
 class RewardedVecEnv(VecEnv):
@@ -36,7 +36,7 @@ class RewardedVecEnv(VecEnv):
         self._shift, self._scale, self._time_limit = shift, scale, time_limit
         self._t = 0
         self._actions: NDArray[np.float32] | None = None
-        super().__init__(env.num_envs, Box(-np.inf, np.inf, shift.shape, np.float32), check_action_space(env))
+        super().__init__(env.num_envs, Box(-np.inf, np.inf, shift.shape, np.float32), check_spaces(env)[1])
 
     def reset(self) -> NDArray[np.float32]:
         """Start all; with the seeds of `seed` where they are new."""

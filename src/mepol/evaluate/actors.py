@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mepol.errors import EnvironmentFault
-from mepol.sampling import Actor, check_action_space
+from mepol.sampling import Actor, check_spaces
 
 Explorer = Actor | Callable[[NDArray[np.floating]], NDArray[np.floating]]
 """A policy, or a function of observations (M, S) that gives actions (M, A)."""
@@ -44,7 +44,7 @@ class UniformActor:
     @staticmethod
     def of(env: VectorEnv[Any, Any, Any]) -> UniformActor:
         """Over the action space of `env`, which must be bounded."""
-        return UniformActor.over(check_action_space(env))
+        return UniformActor.over(check_spaces(env)[1])
 
     @staticmethod
     def over(box: Box) -> UniformActor:
