@@ -114,7 +114,13 @@ def test_the_command_is_installed_and_works_from_a_shell(tmp_path: Path) -> None
 def test_ctrl_c_leaves_whole_rows_and_a_policy(tmp_path: Path) -> None:
     out = tmp_path / "run"
     endless = [*COMMAND, "explore", "gridworld", *SMALL, "--epochs", "100000", "--out", str(out)]
-    process = subprocess.Popen(endless, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        endless,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores Ctrl-C
+    )
     try:
         metrics = out / "metrics.csv"
         for _ in range(1200):
