@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,3 +151,13 @@ def test_a_broken_config_is_refused_by_name(run: Run) -> None:
     (run.path / "config.json").write_text('{"env": "x", "horizon": -5}')
     with pytest.raises(ConfigError, match=r"config\.json: horizon = -5"):
         Run.open(run.path)
+
+
+def test_a_stored_run_imports_no_module_unasked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = json.loads((run.path / "config.json").read_text())
+    (run.path / "config.json").write_text(json.dumps({**config, "env": "antigravity:Flight-v0"}))
+    with pytest.raises(RunError, match="imports the module 'antigravity'; if you trust it"):
+        Run.open(run.path)
+    assert "antigravity" not in sys.modules
+    monkeypatch.setenv("MEPOL_MODULES", "other,antigravity")
+    assert Run.open(run.path).config.env == "antigravity:Flight-v0"

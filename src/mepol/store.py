@@ -20,6 +20,7 @@ import dataclasses
 import fcntl
 import io
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -95,7 +96,9 @@ class Run:
         """An existing run, its config checked."""
         if not os.path.isfile(path / "config.json"):  # noqa: PTH113  Path.is_file raises on impossible names
             raise RunError(f"{path} is not a run directory: it has no config.json")
-        return Run(path, read_json(ExploreConfig, path / "config.json"))
+        config = read_json(ExploreConfig, path / "config.json")
+        require_trusted(config.env, path)
+        return Run(path, config)
 
     @property
     def policy_path(self) -> Path:
@@ -291,6 +294,19 @@ def _rows_before(epoch: int, path: Path, columns: tuple[str, ...]) -> list[str]:
 def _leading_number(line: str) -> int | None:
     number = line.split(",", 1)[0]
     return int(number) if number.isdecimal() and len(number) < 19 else None
+
+
+def require_trusted(name: str, path: Path) -> None:
+    """Refuse a stored `module:name` whose module would have to be imported: a stranger's file must not run code.
+
+    A module counts as trusted when it is loaded already or listed in the environment variable MEPOL_MODULES.
+    """
+    module = name.partition(":")[0] if ":" in name else ""
+    if module and module not in sys.modules and module not in os.environ.get("MEPOL_MODULES", "").split(","):
+        raise RunError(
+            f"{path} asks for {name!r}, which imports the module {module!r}; "
+            f"if you trust it, say so with MEPOL_MODULES={module}"
+        )
 
 
 def _epoch_of(path: Path) -> int | None:

@@ -25,6 +25,7 @@ from mepol.config import read_json, to_json
 from mepol.errors import RunError
 from mepol.files import read_text, remove_leftovers, sync, write_bytes, write_text
 from mepol.finetune.config import FinetuneConfig
+from mepol.store import require_trusted
 
 FOLDERS = ("checkpoints", "replay")
 ENTRIES = (*FOLDERS, "lock", "config.json", "metrics.csv", "initial.safetensors", "policy.safetensors")
@@ -75,7 +76,10 @@ class FinetuneRun:
         """An existing run, its config checked."""
         if not (path / "config.json").is_file():
             raise RunError(f"{path} is not a run directory: it has no config.json")
-        return FinetuneRun(path, read_json(FinetuneConfig, path / "config.json"))
+        config = read_json(FinetuneConfig, path / "config.json")
+        for name in (config.task, config.env):
+            require_trusted(name or "", path)
+        return FinetuneRun(path, config)
 
     @property
     def explorer_path(self) -> Path:
