@@ -16,9 +16,15 @@ from mepol.figures.canvas import new_figure, save
 
 def draw_heatmap(visits: NDArray[np.int64], grid: Grid, title: str, path: Path) -> Path:
     """One map of `visits` (bins_0, bins_1)."""
+    return save(heatmap_figure(visits, grid, title), path)
+
+
+def heatmap_figure(visits: NDArray[np.int64], grid: Grid, title: str, *, total: int | None = None) -> Figure:
+    """The figure of one map; `total` visits set the lowest colour, by default those of the map itself."""
     figure, (axes,) = new_figure(width=4.6, height=3.9)
-    _colour_bar(figure, [axes], _map(axes, visits, grid, title, _floor(visits)))
-    return save(figure, path)
+    floor = _floor(visits) if total is None else float(-np.log(max(total, 2)))
+    _colour_bar(figure, [axes], _map(axes, visits, grid, title, floor))
+    return figure
 
 
 def draw_before_and_after(
