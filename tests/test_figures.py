@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mepol.errors import RunError
 from mepol.evaluate import Grid
-from mepol.figures import draw_before_and_after, draw_curve, draw_heatmap
+from mepol.figures import animate, draw_before_and_after, draw_curve, draw_heatmap
 from mepol.store import MetricsRow
 
 GRID = Grid((0, 1), ("x", "y"), (-6.0, -6.0), (6.0, 6.0), (20, 20))
@@ -80,3 +81,22 @@ def test_the_same_data_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert (tmp_path / "map-a.png").read_bytes() == (tmp_path / "map-b.png").read_bytes()
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_an_animation_has_one_frame_an_epoch_in_order(tmp_path: Path) -> None:
+    path = animate({20: EVEN, 0: CORNER, 10: CORNER + 1}, GRID, tmp_path / "a.gif", seconds=0.1)
+    with Image.open(path) as film:
+        assert (film.format, film.n_frames) == ("GIF", 3)
+        frames, times = [], []
+        for i in range(3):
+            film.seek(i)
+            frames.append(np.asarray(film.convert("RGB")).astype(int))
+            times.append(film.info["duration"])
+    assert times == [100, 100, 400]
+    assert np.abs(frames[0] - frames[1]).mean() > 1
+    one = animate({0: CORNER}, GRID, tmp_path / "b.gif")
+    with Image.open(one) as film:
+        # Alone, the corner has its own colour scale; the picture around it is the same.
+        assert np.asarray(film.convert("RGB")).shape == frames[0].shape
+    with pytest.raises(RunError, match="nothing to animate"):
+        animate({}, GRID, tmp_path / "c.gif")

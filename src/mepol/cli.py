@@ -22,7 +22,7 @@ from rich.table import Table
 
 from mepol import __version__
 from mepol.bench import DOMAINS, PARTS, Timing, bench_domain, peak_memory
-from mepol.commands import compare, evaluate, sweep
+from mepol.commands import animate, compare, evaluate, horizon, sweep
 from mepol.commands.terminal import at_least, parse, stderr, stdout
 from mepol.config import ExploreConfig, flat_settings
 from mepol.errors import ConfigError, MepolError, MepolWarning
@@ -44,6 +44,8 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol evaluate RUN... [--trajectories N] [--seed S] [--json]                 measure what their policies cover
   mepol compare RUN... [--out DIR]                                             runs side by side, with intervals
   mepol sweep FILE|PRESET [--seeds N] [--jobs J] [--out DIR]                   seeds and variants, in parallel
+  mepol horizon RUN... [--until H] [--out DIR]                                 entropy over the testing horizon
+  mepol animate RUN [--out FILE.gif]                                           coverage over training
   mepol video RUN [--episodes N] [--out FILE.mp4]                              film it, before and after training
   mepol finetune TASK [--init RUN|none] [--algo trpo|...] [--seed S] [--out DIR]   learn a sparse task from it
   mepol goals RUN [--trajectories N] [--seed S] [--json]                       how often it meets goals untrained
@@ -63,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate": evaluate.command,
         "compare": compare.command,
         "sweep": sweep.command,
+        "horizon": horizon.command,
+        "animate": animate.command,
         "video": _video,
         "bench": _bench,
         "finetune": lambda rest: run_finetune(rest, stdout),

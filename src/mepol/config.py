@@ -133,7 +133,7 @@ class MaxEntConfig:
     """Principal components that the density is taken over; 0 for none of that."""
     density_eps: float = 1e-3
     """eps of the reward 1 / (p + eps)."""
-    density_points: int = 20_000
+    density_points: int = 100_000
     """States kept for the density, at most: bounds the cost of a reward. 0 keeps all."""
     trpo_iterations: int = 300
     """TRPO updates a round."""

@@ -103,3 +103,26 @@ def test_no_run_and_no_such_run_are_one_sentence(capsys: pytest.CaptureFixture[s
     assert "runs = 0" in capsys.readouterr().err
     assert main(["compare", str(tmp_path)]) == 1
     assert "not a run directory" in capsys.readouterr().err
+
+
+def test_horizon_measures_every_run_and_draws_bands(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "h"
+    words = ["--until", "80", "--points", "4", "--trajectories", "12", "--out", str(out)]
+    assert main(["horizon", *map(str, runs), *words]) == 0
+    with (out / "horizon.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["h"] for row in rows[:4]] == ["20", "40", "60", "80"]
+    assert {row["step_particles"] for row in rows} == {"12"}
+    assert len(rows) == 3 * 4
+    assert str(out / "horizon.png") in capsys.readouterr().out
+
+
+def test_animate_draws_the_stored_visits(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a.gif"
+    assert main(["animate", str(runs[0]), "--out", str(out)]) == 0
+    with Image.open(out) as film:
+        assert film.n_frames == 2
+    assert main(["animate", str(runs[0]), "--seconds", "0"]) == 2
+    assert "seconds = 0" in capsys.readouterr().err

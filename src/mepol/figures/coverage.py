@@ -16,9 +16,16 @@ from mepol.figures.canvas import new_figure, save
 
 def draw_heatmap(visits: NDArray[np.int64], grid: Grid, title: str, path: Path) -> Path:
     """One map of `visits` (bins_0, bins_1)."""
+    return save(heatmap_figure(visits, grid, title), path)
+
+
+def heatmap_figure(
+    visits: NDArray[np.int64], grid: Grid, title: str, *, scale: tuple[float, float] | None = None
+) -> Figure:
+    """The figure of one map, on the colour scale of several or by default its own."""
     figure, (axes,) = new_figure(width=4.6, height=3.9)
-    _colour_bar(figure, [axes], _map(axes, visits, grid, title, _scale(visits)))
-    return save(figure, path)
+    _colour_bar(figure, [axes], _map(axes, visits, grid, title, scale or colour_scale(visits)))
+    return figure
 
 
 def draw_before_and_after(
@@ -26,14 +33,14 @@ def draw_before_and_after(
 ) -> Path:
     """Two maps side by side on one colour scale."""
     figure, axes = new_figure(2, width=4.6, height=4.1)
-    scale = _scale(before, after)
+    scale = colour_scale(before, after)
     for place, visits, title in zip(axes, (before, after), titles, strict=True):
         image = _map(place, visits, grid, title, scale)
     _colour_bar(figure, axes, image)
     return save(figure, path)
 
 
-def _scale(*maps: NDArray[np.int64]) -> tuple[float, float]:
+def colour_scale(*maps: NDArray[np.int64]) -> tuple[float, float]:
     """Lowest and highest colour: ln-probability of a cell seen once, and of the most visited one."""
     totals = [max(int(visits.sum()), 2) for visits in maps]
     highest = max(int(visits.max()) / total for visits, total in zip(maps, totals, strict=True))
