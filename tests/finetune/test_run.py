@@ -107,12 +107,8 @@ def test_trpo_learns_a_goal_that_is_near(tmp_path, monkeypatch):
         trpo=TrpoConfig(steps=500, kl=0.05, value_passes=2),
     )
     rows = finetune(config, tmp_path / "run").rows()
-<<<<<<< HEAD
-    assert rows[-1].average_return > 0.9 > 0.8 > rows[0].average_return
-=======
     assert rows[-1].average_return > rows[0].average_return + 0.15
     assert rows[-1].success_rate > rows[0].success_rate + 0.15
->>>>>>> goals
     with pytest.raises(ConfigError, match="name that again"):
         resume(tmp_path / "run", task="near_goal:right", env="mepol/Ant-v0")
 
