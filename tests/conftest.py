@@ -31,7 +31,7 @@ TINY = ExploreConfig(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> Callable[..., ExploreConfig]:
     """A GridWorld run of well under a second; keywords replace settings at any depth."""
 

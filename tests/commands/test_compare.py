@@ -20,14 +20,12 @@ from mepol.store import MetricsRow, Run
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def runs(tiny: Callable[..., ExploreConfig], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two seeds with k = 4 and one with k = 6."""
-    from conftest import TINY
-
     root = tmp_path_factory.mktemp("runs")
     made = []
     for name, changes in {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "k": 6}}.items():
-        explore(with_settings(TINY, {"zero_mean_steps": 0, **changes}), root / name)
+        explore(with_settings(tiny(), {"zero_mean_steps": 0, **changes}), root / name)
         made.append(root / name)
     return made
 
