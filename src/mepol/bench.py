@@ -11,12 +11,13 @@ so only ratios taken in one run mean anything.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def bench_domain(
                 lambda: batch.particles(domain.features)[near.index],
             ),
             "optimise": (
-                lambda: _optimise(config, domain, batch, near),
+                lambda: _optimise(config, policy, batch, near),
                 lambda: _bare_passes(policy, batch.size, config.ascent.max_steps),
             ),
         }
@@ -118,14 +119,10 @@ def _middle(values: list[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _optimise(config: ExploreConfig, domain: Domain, batch: Batch, near: Neighbours) -> None:
-    policy = make_policy(_without_regression(config), domain)
-    is_optimise(policy, make_optimiser(policy, config.ascent), batch, near, config.ascent)
-
-
-def _without_regression(config: ExploreConfig) -> ExploreConfig:
-    """The zero-mean start is not part of an epoch."""
-    return replace(config, policy=replace(config.policy, zero_mean_steps=0))
+def _optimise(config: ExploreConfig, policy: GaussianPolicy, batch: Batch, near: Neighbours) -> None:
+    """One climb from the policy that drew the batch; on a copy, so that every repetition climbs the same hill."""
+    climber = copy.deepcopy(policy)
+    is_optimise(climber, make_optimiser(climber, config.ascent), batch, near, config.ascent)
 
 
 @torch.no_grad()
