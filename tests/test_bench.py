@@ -14,8 +14,6 @@ def test_every_part_is_timed_beside_its_floor() -> None:
     for timing in timings:
         assert timing.ratio == timing.seconds / timing.floor > 0
         assert timing.spread[0] <= timing.seconds <= timing.spread[1]
-    climb = timings[PARTS.index("optimise")]
-    assert climb.seconds > 0.5 * climb.floor  # thirty passes cannot take less than their matrix products
 
 
 def test_an_unknown_preset_is_refused() -> None:
