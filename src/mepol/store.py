@@ -22,7 +22,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +78,7 @@ class Run:
         config.json comes last: a directory without it is what a crash left of this very function, and is used again.
         """
         run = Run(path, config)
-        with _writing(path, "; choose another --out"):
+        with writing(path, "; choose another --out"):
             _require_unused(path)
             path.mkdir(parents=True, exist_ok=True)
             with run.lock():
@@ -116,41 +116,19 @@ class Run:
 
     def save_policy(self, data: bytes) -> None:
         """Replace the newest policy by the bytes of another."""
-        with _writing(self.policy_path):
+        with writing(self.policy_path):
             write_bytes(self.policy_path, data)
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the run for this process; a second process is refused. The system frees it however the first ends."""
-        for name in ENTRIES:
-            if (self.path / name).is_symlink():
-                raise RunError(
-                    f"{self.path / name} is a symbolic link, and a run writes only inside its directory; "
-                    "put the real file or directory in its place"
-                )
-        with _writing(self.path / "lock", ""):
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as fault:
-                holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
-                raise RunError(f"{self.path} is in use by process {holder}; wait for it, or stop it") from fault
-            except OSError as fault:
-                raise RunError(f"cannot lock {self.path}: {fault}") from fault
-            with suppress(OSError):  # the number is a courtesy: a full disk must not keep the lock from being held
-                os.truncate(handle, 0)
-                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-            yield
-        finally:
-            os.close(handle)
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold the run for this process; a second process is refused."""
+        return hold(self.path, ENTRIES)
 
     def save_checkpoint(self, epoch: int, data: bytes, keep: int = 2) -> None:
         """Write a checkpoint atomically, then forget all but the newest `keep`.
 
         The rows that led to it reach the disk first: no checkpoint is ever ahead of metrics.csv.
         """
-        with _writing(self.path / "checkpoints"):
+        with writing(self.path / "checkpoints"):
             self.sync_rows()
             write_bytes(self.path / "checkpoints" / f"epoch-{epoch:05d}.safetensors", data)
             for old in self.checkpoints()[keep:]:
@@ -158,7 +136,7 @@ class Run:
 
     def sync_rows(self) -> None:
         """Wait until every appended row would survive a power cut."""
-        with _writing(self.path):
+        with writing(self.path):
             sync(self.path / "metrics.csv")
             sync(self.path / "steps.csv")
 
@@ -174,7 +152,7 @@ class Run:
         process that was killed; checkpoints that could not be read are set aside as *.bad, where they cannot crowd
         out good ones. Raises RunError when rows of earlier policies are missing.
         """
-        with _writing(self.path):
+        with writing(self.path):
             for folder in (self.path, *(self.path / name for name in FOLDERS)):
                 folder.mkdir(exist_ok=True)
                 remove_leftovers(folder)
@@ -197,7 +175,7 @@ class Run:
 
     def with_config(self, config: ExploreConfig) -> Run:
         """The same run with another config, written to its directory."""
-        with _writing(self.path / "config.json"):
+        with writing(self.path / "config.json"):
             write_text(self.path / "config.json", to_json(config))
         return Run(self.path, config)
 
@@ -224,7 +202,7 @@ class Run:
     def save_visits(self, epoch: int, visits: NDArray[np.int64]) -> Path:
         """Write visit counts (bins_0, bins_1), one line a bin of the first axis."""
         path = self.visits_path(epoch)
-        with _writing(path):
+        with writing(path):
             write_text(path, "".join(_csv_line(line) for line in visits.tolist()))
         return path
 
@@ -247,13 +225,43 @@ class Run:
 
     def _append(self, name: str, rows: Iterable[Iterable[object]]) -> None:
         text = "".join(_csv_line(row) for row in rows)
-        with _writing(self.path / name), (self.path / name).open("r+", newline="", encoding="utf-8") as file:
+        with writing(self.path / name), (self.path / name).open("r+", newline="", encoding="utf-8") as file:
             file.seek(0, os.SEEK_END)  # not mode "a", which would make a file that somebody removed without its head
             file.write(text)
 
 
 @contextmanager
-def _writing(
+def hold(path: Path, entries: Iterable[str]) -> Iterator[None]:
+    """Hold the run in `path` for this process; a second is refused. The system frees it however the first ends.
+
+    entries: what a run writes in its directory; none may be a symbolic link.
+    """
+    for name in entries:
+        if (path / name).is_symlink():
+            raise RunError(
+                f"{path / name} is a symbolic link, and a run writes only inside its directory; "
+                "put the real file or directory in its place"
+            )
+    with writing(path / "lock", ""):
+        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as fault:
+            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+            raise RunError(f"{path} is in use by process {holder}; wait for it, or stop it") from fault
+        except OSError as fault:
+            raise RunError(f"cannot lock {path}: {fault}") from fault
+        with suppress(OSError):  # the number is a courtesy: a full disk must not keep the lock from being held
+            os.truncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def writing(
     path: Path, remedy: str = "; put that right, and mepol resume goes on from the last checkpoint"
 ) -> Iterator[None]:
     """Names what the operating system refuses (full, read-only, removed) as a RunError about `path`."""

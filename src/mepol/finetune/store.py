@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import fcntl
 import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from mepol.config import read_json, to_json
 from mepol.errors import RunError
 from mepol.files import read_text, remove_leftovers, sync, write_bytes, write_text
 from mepol.finetune.config import FinetuneConfig
-from mepol.store import require_trusted
+from mepol.store import hold, require_trusted, writing
 
 FOLDERS = ("checkpoints", "replay")
 ENTRIES = (*FOLDERS, "lock", "config.json", "metrics.csv", "initial.safetensors", "policy.safetensors")
@@ -60,7 +58,7 @@ class FinetuneRun:
     @staticmethod
     def create(path: Path, config: FinetuneConfig, explorer: bytes | None) -> FinetuneRun:
         """Make a new run directory; one that already holds anything is refused. config.json comes last."""
-        with _writing(path):
+        with writing(path, ""):
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise RunError(f"{path} already exists and is not empty; choose another --out, or --resume it")
             for folder in FOLDERS:
@@ -86,26 +84,13 @@ class FinetuneRun:
         """Where the exploration policy lies that the run started from."""
         return self.path / "initial.safetensors"
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the run for this process; a second is refused. The system frees it however the first ends."""
-        for name in ENTRIES:
-            if (self.path / name).is_symlink():
-                raise RunError(f"{self.path / name} is a symbolic link, and a run writes only inside its directory")
-        with _writing(self.path / "lock"):
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as fault:
-                raise RunError(f"{self.path} is in use by another process; wait for it, or stop it") from fault
-            yield
-        finally:
-            os.close(handle)
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold the run for this process; a second process is refused."""
+        return hold(self.path, ENTRIES)
 
     def append(self, row: FinetuneRow) -> None:
         """Add one line to metrics.csv."""
-        with _writing(self.path / "metrics.csv"), (self.path / "metrics.csv").open("r+", encoding="utf-8") as file:
+        with writing(self.path / "metrics.csv", ""), (self.path / "metrics.csv").open("r+", encoding="utf-8") as file:
             file.seek(0, os.SEEK_END)
             file.write(_line(dataclasses.astuple(row)))
 
@@ -122,7 +107,7 @@ class FinetuneRun:
 
     def save_checkpoint(self, iteration: int, state: bytes, policy: bytes | None, keep: int = 2) -> None:
         """Write the state that `iteration` starts from, then forget all but the newest `keep`."""
-        with _writing(self.path):
+        with writing(self.path, ""):
             sync(self.path / "metrics.csv")  # no checkpoint is ever ahead of its rows
             write_bytes(self.path / "checkpoints" / f"iteration-{iteration:05d}.safetensors", state)
             if policy is not None:
@@ -136,7 +121,7 @@ class FinetuneRun:
 
     def save_segment(self, number: int, data: bytes, keep: int) -> None:
         """Write what was stored in iteration `number`, then forget all but the newest `keep` files."""
-        with _writing(self.path / "replay"):
+        with writing(self.path / "replay", ""):
             write_bytes(self.path / "replay" / f"iteration-{number:05d}.safetensors", data)
             for old in self.segments()[:-keep]:
                 old.unlink(missing_ok=True)
@@ -147,7 +132,7 @@ class FinetuneRun:
 
     def rewind(self, iteration: int) -> None:
         """Make the directory what it was when `iteration` was about to begin."""
-        with _writing(self.path):
+        with writing(self.path, ""):
             for folder in (self.path, *(self.path / name for name in FOLDERS)):
                 folder.mkdir(exist_ok=True)
                 remove_leftovers(folder)
@@ -165,17 +150,9 @@ class FinetuneRun:
     def with_iterations(self, iterations: int) -> FinetuneRun:
         """The same run with another length, written to its config."""
         config = dataclasses.replace(self.config, iterations=iterations)
-        with _writing(self.path / "config.json"):
+        with writing(self.path / "config.json", ""):
             write_text(self.path / "config.json", to_json(config))
         return FinetuneRun(self.path, config)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as fault:
-        raise RunError(f"cannot write {path}: {fault.strerror or fault}") from fault
 
 
 def _number(path: Path) -> int:
