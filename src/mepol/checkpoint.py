@@ -1,4 +1,4 @@
-"""A run's state between two epochs, as safetensors: policy, optimiser, epoch, samples, versions. No pickle.
+"""A run's state between two epochs, as safetensors: policy, critic, optimiser, epoch, samples, versions. No pickle.
 
 Random streams need no state of their own: each draw depends on (seed, stream, epoch) alone.
 """
@@ -17,6 +17,7 @@ import safetensors
 import torch
 from torch import Tensor
 
+from mepol.critic import Critic
 from mepol.errors import CheckpointError, CollapseError
 from mepol.files import is_intact, require_file, tensor_bytes
 from mepol.policy import GaussianPolicy
@@ -45,13 +46,30 @@ def versions() -> dict[str, str]:
     }
 
 
-def checkpoint_bytes(policy: GaussianPolicy, optimiser: torch.optim.Optimizer, position: Position) -> bytes:
+@dataclass(frozen=True)
+class Learner:
+    """All that an epoch changes."""
+
+    policy: GaussianPolicy
+    optimiser: torch.optim.Optimizer
+    critic: Critic | None = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights and buffers by name."""
+        modules = {"policy": self.policy, "critic": self.critic}
+        return {f"{m}.{name}": t for m, module in modules.items() if module for name, t in module.state_dict().items()}
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """What the optimiser moves, in its order."""
+        return [*self.policy.parameters(), *(self.critic.parameters() if self.critic else ())]
+
+
+def checkpoint_bytes(learner: Learner, position: Position) -> bytes:
     """The whole state as one safetensors file.
 
     Raises CollapseError when the state is no longer finite: what is written can always be read.
     """
-    tensors = {f"policy.{name}": tensor for name, tensor in policy.state_dict().items()}
-    tensors |= _moments(policy, optimiser)
+    tensors = learner.tensors() | _moments(learner)
     if bad := [name for name, t in tensors.items() if not bool(torch.isfinite(t).all())]:
         raise CollapseError(f"{bad[0]} is NaN or infinite before epoch {position.epoch}; lower learning_rate")
     header = {
@@ -63,10 +81,8 @@ def checkpoint_bytes(policy: GaussianPolicy, optimiser: torch.optim.Optimizer, p
     return tensor_bytes(tensors, header)
 
 
-def load_checkpoint(
-    path: Path, policy: GaussianPolicy, optimiser: torch.optim.Optimizer
-) -> tuple[Position, dict[str, str]]:
-    """Put the state of `path` into `policy` and `optimiser`; returns the position and the versions that wrote it.
+def load_checkpoint(path: Path, learner: Learner) -> tuple[Position, dict[str, str]]:
+    """Put the state of `path` into `learner`; returns the position and the versions that wrote it.
 
     Everything is read and checked before anything is changed. Raises CheckpointError.
     """
@@ -78,7 +94,7 @@ def load_checkpoint(
                 raise CheckpointError(f"{path} is not a mepol checkpoint of format {FORMAT!r}")
             position, wrote = _position(header, path), _versions(header)
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            _check(slices, policy, optimiser, path)
+            _check(slices, learner, path)
             if not is_intact(path):
                 raise CheckpointError(f"{path} is damaged: its content does not fit its digest")
             tensors = {name: file.get_tensor(name) for name in slices}
@@ -86,22 +102,24 @@ def load_checkpoint(
         raise CheckpointError(f"cannot read the checkpoint {path}: {fault}") from fault
     if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
         raise CheckpointError(f"{path} holds NaN or infinite values")
-    policy.load_state_dict({n.removeprefix("policy."): t for n, t in tensors.items() if n.startswith("policy.")})
-    optimiser.state.clear()
-    for i, parameter in enumerate(policy.parameters()):
+    with torch.no_grad():
+        for name, tensor in learner.tensors().items():
+            tensor.copy_(tensors[name])
+    learner.optimiser.state.clear()
+    for i, parameter in enumerate(learner.parameters()):
         prefix = f"optimiser.{i}."
         state = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
         if state:
-            optimiser.state[parameter] = state
+            learner.optimiser.state[parameter] = state
     return position, wrote
 
 
-def _moments(policy: GaussianPolicy, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _moments(learner: Learner) -> dict[str, Tensor]:
     """The optimiser's tensors, named by the position of their parameter."""
     return {
         f"optimiser.{i}.{name}": value
-        for i, parameter in enumerate(policy.parameters())
-        for name, value in optimiser.state.get(parameter, {}).items()
+        for i, parameter in enumerate(learner.parameters())
+        for name, value in learner.optimiser.state.get(parameter, {}).items()
         if isinstance(value, Tensor)
     }
 
@@ -121,12 +139,12 @@ def _versions(header: dict[str, str]) -> dict[str, str]:
     return {str(k): str(v) for k, v in wrote.items()} if isinstance(wrote, dict) else {}
 
 
-def _check(slices: dict[str, object], policy: GaussianPolicy, optimiser: torch.optim.Optimizer, path: Path) -> None:
-    """Names, shapes and types must be those of this policy and, for each parameter, all or none of Adam's moments."""
-    allowed = {f"policy.{name}": list(t.shape) for name, t in policy.state_dict().items()}
+def _check(slices: dict[str, object], learner: Learner, path: Path) -> None:
+    """Names, shapes and types must be those of this learner and, for each parameter, all or none of Adam's moments."""
+    allowed = {name: list(t.shape) for name, t in learner.tensors().items()}
     required = set(allowed)
-    adam = isinstance(optimiser, torch.optim.Adam)
-    for i, parameter in enumerate(policy.parameters() if adam else ()):
+    adam = isinstance(learner.optimiser, torch.optim.Adam)
+    for i, parameter in enumerate(learner.parameters() if adam else ()):
         shape, prefix = list(parameter.shape), f"optimiser.{i}."
         moments = {f"{prefix}exp_avg": shape, f"{prefix}exp_avg_sq": shape, f"{prefix}step": []}
         allowed |= moments

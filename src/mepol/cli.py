@@ -30,7 +30,7 @@ from mepol.explorers import explore, load_actor, resume
 from mepol.finetune.command import run_command as run_finetune
 from mepol.finetune.goals_command import run_goals
 from mepol.policy import load_policy
-from mepol.presets import PRESETS, preset
+from mepol.presets import PRESETS, fast, preset
 from mepol.report import summarise
 from mepol.run import Progress, Stream, stream
 from mepol.store import Run
@@ -39,7 +39,7 @@ from mepol.video import record
 USAGE = f"""\
 mepol {__version__}: explore without rewards, and get one policy that covers the states evenly
 
-  mepol explore PRESET|ENV_ID [--seed S] [--epochs E] [--out DIR] [settings]   learn an exploration policy
+  mepol explore PRESET|ENV_ID [--fast] [--seed S] [--epochs E] [--out DIR] [settings]   learn an exploration policy
   mepol resume RUN [--epochs E]                                                continue a run that was stopped
   mepol evaluate RUN... [--trajectories N] [--seed S] [--json]                 measure what their policies cover
   mepol compare RUN... [--out DIR]                                             runs side by side, with intervals
@@ -151,6 +151,8 @@ class ExploreArguments:
     config: ExploreConfig
     out: Path | None = None
     """New directory for the run; by default runs/NAME-seed-S."""
+    fast: bool = False
+    """Start from settings that reach the same entropy in a fraction of the time, instead of the paper's."""
 
 
 def _explore(arguments: list[str]) -> None:
@@ -161,6 +163,8 @@ def _explore(arguments: list[str]) -> None:
             return
         raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
     name, rest = arguments[0], arguments[1:]
+    if "--fast" in rest and not name.endswith("-fast"):
+        name = fast(name)  # before the rest is read: it changes what the other settings start from
     parsed = parse(ExploreArguments, rest, f"mepol explore {name}", default=ExploreArguments(_default_config(name)))
     config = parsed.config
     label = name.replace("/", "-") + ("" if config.explorer == "mepol" else f"-{config.explorer}")

@@ -40,6 +40,10 @@ class AscentConfig:
     """A fall of the batch entropy, from one epoch to the next, that stops the run as a collapse, in nats."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """Ascent rule: Adam (the authors' release) or the plain gradient (the paper's text)."""
+    rule: Literal["importance", "advantage"] = "importance"
+    """Gradient: of Eq. 2 by importance weights (the paper), or by advantages of a critic; then a step is a pass."""
+    policy_kl: float = 0.0
+    """A second bound, on the mean KL of the actions, in nats a step; 0 for none (the paper)."""
 
     def __post_init__(self) -> None:
         _require(self.k >= 1, "k", self.k, "at least 1")
@@ -49,6 +53,38 @@ class AscentConfig:
         _require(self.max_backtracks >= 0, "max_backtracks", self.max_backtracks, "at least 0")
         _require(self.max_entropy_drop > 0, "max_entropy_drop", self.max_entropy_drop, "above 0")
         _require(0 <= self.eps < math.inf, "eps", self.eps, "at least 0 and finite")
+        _require(0 <= self.policy_kl < math.inf, "policy_kl", self.policy_kl, "at least 0 (0: no bound) and finite")
+        with_adam = self.rule == "importance" or self.optimiser == "adam"
+        _require(with_adam, "optimiser", self.optimiser, "adam with the rule 'advantage'")
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    """The critic of the rule `advantage`; nothing else reads it."""
+
+    discount: float = 0.99
+    """gamma: how far ahead a step is credited, about 1 / (1 - gamma) steps."""
+    trace: float = 0.95
+    """lambda of the generalised advantages: 0 trusts the critic, 1 the sampled future."""
+    minibatch: int = 1000
+    """Particles of one gradient step, about: a pass over the batch makes N / minibatch of them."""
+    clip: float = 0.2
+    """A probability ratio beyond 1 +- clip brings no further gain."""
+    critic_rate: float = 1e-3
+    """Step size of the critic."""
+    critic_steps: int = 100
+    """Regression steps of the critic an epoch."""
+    critic_hidden: tuple[int, ...] = (64, 64)
+    """Widths of its hidden tanh layers."""
+
+    def __post_init__(self) -> None:
+        for name in ("discount", "trace"):
+            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
+        for name in ("minibatch", "critic_steps"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        _require(0 < self.clip < 1, "clip", self.clip, "between 0 and 1")
+        _require(0 < self.critic_rate <= 1, "critic_rate", self.critic_rate, "above 0 and at most 1")
+        _require_widths(self.critic_hidden, "critic_hidden")
 
 
 @dataclass(frozen=True)
@@ -62,13 +98,15 @@ class PolicyConfig:
     zero_mean_steps: int = 100
     """Regression steps that bring the initial mean to zero; 0 leaves the Xavier start."""
     scale_inputs: bool = False
-    """Map each bounded observation coordinate to [-1, 1] at the network's input (the paper feeds raw states)."""
+    """Map each bounded observation coordinate to +-input_range at the network's input (the paper feeds raw states)."""
+    input_range: float = 1.0
+    """Half-width of that range: the larger, the finer the features that the initial network sees."""
 
     def __post_init__(self) -> None:
-        _require(len(self.hidden) <= 30, "hidden", f"{len(self.hidden)} layers", "at most 30 layers")
-        _require(all(1 <= w <= 65536 for w in self.hidden), "hidden", self.hidden, "widths from 1 to 65536")
+        _require_widths(self.hidden, "hidden")
         _require(-20 <= self.log_std <= 5, "log_std", self.log_std, "between -20 and 5")
         _require(self.zero_mean_steps >= 0, "zero_mean_steps", self.zero_mean_steps, "at least 0")
+        _require(0 < self.input_range < math.inf, "input_range", self.input_range, "above 0 and finite")
 
 
 @dataclass(frozen=True)
@@ -184,6 +222,7 @@ class ExploreConfig:
     explorer: Literal["mepol", "random", "uniform", "maxent"] = "mepol"
     """What explores: MEPOL, the Gaussian it starts from, uniform actions, or the mixture of MaxEnt."""
     ascent: AscentConfig = field(default_factory=AscentConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -223,6 +262,11 @@ class ExploreConfig:
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:
     if not condition:
         raise ConfigError(f"{name} = {value} is not possible: it must be {allowed}")
+
+
+def _require_widths(hidden: tuple[int, ...], name: str) -> None:
+    _require(len(hidden) <= 30, name, f"{len(hidden)} layers", "at most 30 layers")
+    _require(all(1 <= w <= 65536 for w in hidden), name, hidden, "widths from 1 to 65536")
 
 
 C = TypeVar("C")

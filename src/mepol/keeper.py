@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import torch
-
-from mepol.checkpoint import Position, checkpoint_bytes
-from mepol.policy import GaussianPolicy, policy_bytes
+from mepol.checkpoint import Learner, Position, checkpoint_bytes
+from mepol.policy import policy_bytes
 from mepol.store import Run
 
 
@@ -28,8 +26,8 @@ class Keeper:
     an error, Ctrl-C or a termination signal. An epoch that was under way leaves no trace in it.
     """
 
-    def __init__(self, run: Run, policy: GaussianPolicy, optimiser: torch.optim.Optimizer, position: Position) -> None:
-        self._run, self._policy, self._optimiser = run, policy, optimiser
+    def __init__(self, run: Run, learner: Learner, position: Position) -> None:
+        self._run, self._learner = run, learner
         self._held = self._hold(position)
         self._write()
 
@@ -55,8 +53,7 @@ class Keeper:
             self._write()
 
     def _hold(self, position: Position) -> Held:
-        state = checkpoint_bytes(self._policy, self._optimiser, position)
-        return Held(position, state, policy_bytes(self._policy))
+        return Held(position, checkpoint_bytes(self._learner, position), policy_bytes(self._learner.policy))
 
     def _write(self) -> None:
         held = self._held

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from torch import Tensor
 
 from mepol.batch import Batch
 from mepol.config import AscentConfig
+from mepol.critic import Critic
 from mepol.estimators import effective_sample_size, entropy, neighbour_mass, state_kl, weighted_entropy
 from mepol.neighbours import Neighbours
 from mepol.policy import GaussianPolicy
@@ -71,6 +73,9 @@ class Epoch:
         return self.accepted[-1].ess if self.accepted else float(self.particles)
 
 
+Climb = Callable[[GaussianPolicy, torch.optim.Optimizer, Batch, Neighbours, AscentConfig], tuple[Step, ...]]
+
+
 def mepol(
     policy: GaussianPolicy,
     optimiser: torch.optim.Optimizer,
@@ -79,16 +84,19 @@ def mepol(
     config: AscentConfig,
     *,
     first_epoch: int = 0,
+    climb: Climb | None = None,
 ) -> Iterator[Epoch]:
     """Algorithm 1: improve `policy` in place, for ever; yields one Epoch after each update.
 
-    sample(e) draws a batch with the current policy; search(batch) finds the neighbours of its particles.
+    sample(e) draws a batch with the current policy; search(batch) finds the neighbours of its particles;
+    climb is the IsOptimizer unless another is given (advantage.py has one).
     """
+    climb = climb or is_optimise
     epoch = first_epoch
     while True:
         batch = sample(epoch)
         near = search(batch)
-        steps = is_optimise(policy, optimiser, batch, near, config)
+        steps = climb(policy, optimiser, batch, near, config)
         yield Epoch(epoch, near.n, entropy(near), steps)
         epoch += 1
 
@@ -103,31 +111,51 @@ def is_optimise(
     """IS-Optimizer: climb Eq. 2 from theta_0 by importance sampling while Eq. 3 stays below delta.
 
     One forward and at most one backward pass a step: entropy, KL and gradient of an iterate share them.
-    The first step that leaves the region is undone and tried again at half the rate; after that at most one
-    more step is taken, since the boundary is near.
     """
     paths = Paths.of(batch)
     log_prob = policy.log_prob(paths.states, paths.actions)  # (N,)
     sampled = log_prob.detach()  # under theta_0: the same pass serves both, so the first ratios are exactly 1
-    iterate = Iterate.of(log_prob, sampled, paths, near)
+    _gradient(Iterate.of(log_prob, sampled, paths, near), optimiser)
+    return ascend(
+        policy,
+        optimiser,
+        config,
+        move=optimiser.step,  # theta_{h+1} = theta_h + alpha grad H
+        look=lambda: Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, near),
+        prepare=lambda iterate: _gradient(iterate, optimiser),
+    )
+
+
+def ascend(
+    policy: GaussianPolicy,
+    optimiser: torch.optim.Optimizer,
+    config: AscentConfig,
+    *,
+    move: Callable[[], object],
+    look: Callable[[], Iterate],
+    prepare: Callable[[Iterate], None] = lambda _: None,
+) -> tuple[Step, ...]:
+    """Move, look where it led, and stay inside the trust region.
+
+    The first move that leaves the region is undone and tried again at half the rate; after that at most one more
+    is made, since the boundary is near. `prepare` is called with each iterate from which another move starts.
+    """
     steps: list[Step] = []
     accepted = backtracks = 0
-    _gradient(iterate, optimiser)
     while accepted < config.max_steps:
         rate = config.learning_rate / 2**backtracks
         undo = Undo(policy, optimiser)
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        optimiser.step()  # theta_{h+1} = theta_h + alpha grad H
-        iterate = Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, near)
-        inside = iterate.is_finite() and iterate.kl.item() <= config.kl_threshold
+        optimiser.param_groups[0]["lr"] = rate
+        move()
+        iterate = look()
+        inside = iterate.is_inside(config)
         steps.append(Step(inside, rate, iterate.entropy.item(), iterate.kl.item(), iterate.ess.item()))
         if inside:
             accepted += 1
             if backtracks:
                 break
             if accepted < config.max_steps:
-                _gradient(iterate, optimiser)
+                prepare(iterate)
         else:
             undo()  # the gradient of the last valid iterate is still in place
             backtracks += 1
@@ -136,8 +164,16 @@ def is_optimise(
     return tuple(steps)
 
 
-def make_optimiser(policy: GaussianPolicy, config: AscentConfig) -> torch.optim.Optimizer:
-    """The ascent rule of `config` over all parameters of `policy`."""
+def make_optimiser(policy: GaussianPolicy, config: AscentConfig, critic: Critic | None = None) -> torch.optim.Optimizer:
+    """The ascent rule of `config` over all parameters of `policy`; a critic's are a second group, and descend."""
+    if critic is not None:
+        climbs: dict[str, Any] = {"params": list(policy.parameters())}
+        descends: dict[str, Any] = {
+            "params": list(critic.parameters()),
+            "lr": critic.config.critic_rate,
+            "maximize": False,
+        }
+        return torch.optim.Adam([climbs, descends], lr=config.learning_rate, maximize=True)
     if config.optimiser == "adam":
         return torch.optim.Adam(policy.parameters(), lr=config.learning_rate, maximize=True)
     return torch.optim.SGD(policy.parameters(), lr=config.learning_rate, maximize=True)
@@ -166,19 +202,25 @@ class Iterate:
     entropy: Tensor
     kl: Tensor
     ess: Tensor
+    policy_kl: Tensor  # mean over the steps of KL(pi_0 || pi_h) of the actions, nats a step
 
     @staticmethod
     def of(log_prob: Tensor, sampled: Tensor, paths: Paths, near: Neighbours) -> Iterate:
         """From ln pi (N,) of each step under theta_h and under theta_0, which sampled it."""
-        weights = importance_weights((log_prob - sampled).double(), paths.visited)
+        log_ratio = (log_prob - sampled).double()
+        weights = importance_weights(log_ratio, paths.visited)
         mass = neighbour_mass(weights, near)
         with torch.no_grad():
             kl, ess = state_kl(mass, near), effective_sample_size(weights)
-        return Iterate(weighted_entropy(mass, near), kl, ess)
+            policy_kl = (log_ratio.expm1() - log_ratio).mean()  # never negative, unlike the mean of -ln ratio
+        return Iterate(weighted_entropy(mass, near), kl, ess, policy_kl)
 
-    def is_finite(self) -> bool:
-        """Whether both the entropy and the KL are numbers."""
-        return math.isfinite(self.entropy.item()) and math.isfinite(self.kl.item())
+    def is_inside(self, config: AscentConfig) -> bool:
+        """Whether entropy and KL are numbers, and the latter within the trust region."""
+        if not (math.isfinite(self.entropy.item()) and math.isfinite(self.kl.item())):
+            return False
+        near_enough = not config.policy_kl or self.policy_kl.item() <= config.policy_kl
+        return near_enough and self.kl.item() <= config.kl_threshold
 
 
 def importance_weights(log_ratio: Tensor, visited: Tensor) -> Tensor:

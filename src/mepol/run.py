@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ import torch
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mepol.advantage import advantage_optimise
 from mepol.batch import Batch
-from mepol.checkpoint import Position, load_checkpoint, versions
+from mepol.checkpoint import Learner, Position, load_checkpoint, versions
 from mepol.config import ExploreConfig
+from mepol.critic import Critic
 from mepol.domain import Domain, closing, env_of
 from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, PolicyFileError, RunError
 from mepol.evaluate import Evaluation, evaluate
 from mepol.keeper import Keeper
-from mepol.mepol import Epoch, make_optimiser, mepol
+from mepol.mepol import Epoch, is_optimise, make_optimiser, mepol
 from mepol.neighbours import Neighbours, neighbours
 from mepol.policy import GaussianPolicy, save_policy
 from mepol.sampling import Actor, collect
@@ -44,6 +47,7 @@ class Stream(IntEnum):
     FILM = 5
     DENSITY = 6  # rollouts of the mixture of MaxEnt
     ORACLE = 7  # training of its policies
+    CRITIC = 8  # initial weights of the rule `advantage`
 
 
 def stream(seed: int, which: Stream, epoch: int = 0) -> np.random.SeedSequence:
@@ -56,7 +60,7 @@ def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
     policy = GaussianPolicy(domain.space.shape[0], domain.action_dim, config.policy.hidden)
     policy.initialise(np.random.default_rng(stream(config.seed, Stream.WEIGHTS)), log_std=config.policy.log_std)
     if config.policy.scale_inputs:
-        shift, scale = input_scaling(domain)
+        shift, scale = input_scaling(domain, config.policy.input_range)
         policy.shift.copy_(torch.from_numpy(shift))
         policy.scale.copy_(torch.from_numpy(scale))
     if config.policy.zero_mean_steps:
@@ -65,11 +69,20 @@ def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
     return policy
 
 
-def input_scaling(domain: Domain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(S,) shift and scale that bring each bounded coordinate to [-1, 1] and leave the others as they are."""
+def make_learner(config: ExploreConfig, domain: Domain) -> Learner:
+    """The initial policy with its optimiser, and the critic where the ascent rule needs one."""
+    policy, critic = make_policy(config, domain), None
+    if config.ascent.rule == "advantage":
+        rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
+        critic = Critic(domain.space.shape[0], config.critic, rng)
+    return Learner(policy, make_optimiser(policy, config.ascent, critic), critic)
+
+
+def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(S,) shift and scale that bring each bounded coordinate to +-reach and leave the others as they are."""
     low, high = domain.space.low.astype(np.float64), domain.space.high.astype(np.float64)
     bounded = np.isfinite(high - low) & (high > low)
-    return np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2, 1.0)
+    return np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2 / reach, 1.0)
 
 
 def search_neighbours(batch: Batch, domain: Domain, config: ExploreConfig) -> Neighbours:
@@ -133,10 +146,10 @@ def explore(config: ExploreConfig, out: Path, report: Report = lambda _: None) -
     Everything is checked before `out` is made. Whatever stops it, `resume` goes on from its last checkpoint.
     """
     with _workshop(config) as (env, domain):
-        policy = make_policy(config, domain)
+        learner = make_learner(config, domain)
         run = Run.create(out, config)
         with run.lock():
-            _drive(run, env, domain, policy, make_optimiser(policy, config.ascent), Position(0, 0), report)
+            _drive(run, env, domain, learner, Position(0, 0), report)
     return run
 
 
@@ -147,15 +160,14 @@ def resume(path: Path, *, epochs: int | None = None, report: Report = lambda _: 
     """
     run = Run.open(path)
     with _workshop(run.config) as (env, domain), run.lock():
-        policy = make_policy(run.config, domain)
-        optimiser = make_optimiser(policy, run.config.ascent)
-        position = _restore(run, policy, optimiser)
+        learner = make_learner(run.config, domain)
+        position = _restore(run, learner)
         wanted = run.config.epochs if epochs is None else epochs
         if wanted < position.epoch:
             raise ConfigError(f"epochs = {wanted} is not possible: {path} already stands at epoch {position.epoch}")
         run.rewind(position.epoch)
         run = run.with_epochs(wanted)
-        _drive(run, env, domain, policy, optimiser, position, report)
+        _drive(run, env, domain, learner, position, report)
     return run
 
 
@@ -167,15 +179,15 @@ def _workshop(config: ExploreConfig) -> Iterator[tuple[VectorEnv[Any, Any, Any],
         yield env, Domain.of(env, config)
 
 
-def _restore(run: Run, policy: GaussianPolicy, optimiser: torch.optim.Optimizer) -> Position:
-    """The newest checkpoint that can be read, put into `policy` and `optimiser`.
+def _restore(run: Run, learner: Learner) -> Position:
+    """The newest checkpoint that can be read, put into `learner`.
 
     A run that was killed before its first checkpoint stands at its start, which the seed alone fixes.
     """
     paths = run.checkpoints()
     for path in paths:
         try:
-            position, wrote = load_checkpoint(path, policy, optimiser)
+            position, wrote = load_checkpoint(path, learner)
         except CheckpointError as fault:
             warnings.warn(f"{fault}; falling back to the checkpoint before", MepolWarning, stacklevel=3)
             continue
@@ -192,13 +204,12 @@ def _drive(
     run: Run,
     env: VectorEnv[Any, Any, Any],
     domain: Domain,
-    policy: GaussianPolicy,
-    optimiser: torch.optim.Optimizer,
+    learner: Learner,
     position: Position,
     report: Report,
 ) -> None:
     """Epoch after epoch from `position` to the end, leaving rows, checkpoints and the policy on disk."""
-    config = run.config
+    config, policy = run.config, learner.policy
     clock = Stopwatch()
 
     def sample(epoch: int) -> Batch:
@@ -214,12 +225,13 @@ def _drive(
         with clock.time("knn"):
             return search_neighbours(batch, domain, config)
 
-    updates = mepol(policy, optimiser, sample, search, config.ascent, first_epoch=position.epoch)
+    climb = partial(advantage_optimise, learner.critic) if learner.critic else is_optimise
+    updates = mepol(policy, learner.optimiser, sample, search, config.ascent, first_epoch=position.epoch, climb=climb)
     before = run.rows()[-1:]
     watch = Watch(config.ascent, before[0].entropy if before else None)
     if position.epoch == 0:
         save_policy(policy, run.initial_policy_path)
-    with Keeper(run, policy, optimiser, position) as keeper:
+    with Keeper(run, learner, position) as keeper:
         for epoch in range(position.epoch, config.epochs + 1):
             row = MetricsRow(epoch, keeper.position.samples)
             evaluation = None

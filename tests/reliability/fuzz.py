@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import mepol
-from mepol.checkpoint import load_checkpoint
+from mepol.checkpoint import Learner, load_checkpoint
 from mepol.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
 from mepol.errors import MepolError
 from mepol.mepol import make_optimiser
@@ -81,11 +81,11 @@ def loaders_of(run: Run) -> dict[Path, Callable[[], Any]]:
     policy = GaussianPolicy(2, 2, CONFIG.policy.hidden)
     optimiser = make_optimiser(policy, CONFIG.ascent)
     newest = run.checkpoints()[0]
-    whole = load_checkpoint(newest, policy, optimiser), policy_bytes(policy)
+    whole = load_checkpoint(newest, Learner(policy, optimiser)), policy_bytes(policy)
 
     def checkpoint() -> None:
         """What is accepted must be what was written: a digest covers all of it."""
-        assert (load_checkpoint(newest, policy, optimiser), policy_bytes(policy)) == whole
+        assert (load_checkpoint(newest, Learner(policy, optimiser)), policy_bytes(policy)) == whole
 
     last = run.evaluated_epochs()[-1]
     return {

@@ -11,7 +11,7 @@ import toys
 from crash import Ledger, Nursery, assert_same, content, explore_argv
 
 from mepol import GaussianPolicy, collect
-from mepol.checkpoint import Position, checkpoint_bytes
+from mepol.checkpoint import Learner, Position, checkpoint_bytes
 from mepol.errors import CollapseError
 
 EPOCHS = 5
@@ -170,4 +170,4 @@ def test_a_state_that_could_not_be_read_again_is_never_written() -> None:
     optimiser.step()
     optimiser.state[policy.log_std]["exp_avg_sq"].fill_(torch.inf)
     with pytest.raises(CollapseError, match="NaN or infinite before epoch 3; lower learning_rate"):
-        checkpoint_bytes(policy, optimiser, Position(3, 0))
+        checkpoint_bytes(Learner(policy, optimiser), Position(3, 0))

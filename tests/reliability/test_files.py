@@ -15,7 +15,7 @@ from crash import HERE, Ledger, assert_same, copy
 from safetensors.torch import load
 
 import mepol
-from mepol.checkpoint import load_checkpoint
+from mepol.checkpoint import Learner, load_checkpoint
 from mepol.config import AscentConfig
 from mepol.errors import CheckpointError, MepolError, MepolWarning, PolicyFileError, RunError
 from mepol.files import tensor_bytes
@@ -133,7 +133,7 @@ def test_pipes_and_devices_are_refused_at_once(reference: Path, tmp_path: Path) 
 
 def _load(path: Path) -> None:
     policy = GaussianPolicy(2, 2, (16,))
-    load_checkpoint(path, policy, make_optimiser(policy, AscentConfig()))
+    load_checkpoint(path, Learner(policy, make_optimiser(policy, AscentConfig())))
 
 
 def test_a_checkpoint_with_half_of_the_moments_is_refused(reference: Path, tmp_path: Path) -> None:

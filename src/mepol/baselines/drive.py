@@ -72,7 +72,8 @@ def _drive(run: Run, saved: SavedMixture, report: Report) -> None:
     with closing(env_of(config, 1), config.env_time_limit) as env:
         domain = Domain.of(env, config)
     size = domain.space.shape[0]
-    shift, scale = input_scaling(domain) if config.policy.scale_inputs else (np.zeros(size), np.ones(size))
+    scaled, reach = config.policy.scale_inputs, config.policy.input_range
+    shift, scale = input_scaling(domain, reach) if scaled else (np.zeros(size), np.ones(size))
     features = select_features(rival.density_features, domain.names)
     seconds = {"roll": 0.0}
 
