@@ -373,6 +373,15 @@ def test_a_closed_pipe_is_no_traceback(finished: Path) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
+def test_fast_starts_from_other_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--epochs", "0", "--horizon", "60", "--evaluation-trajectories", "2", "--zero-mean-steps", "1"]
+    assert main(["explore", "gridworld", "--fast", *small, "--out", str(tmp_path / "run")]) == 0
+    config = Run.open(tmp_path / "run").config
+    assert (config.horizon, config.trajectories, config.policy.hidden) == (60, 40, (64, 64))
+    assert main(["explore", "hand-reach", "--fast"]) == 2
+    assert "no --fast settings for 'hand-reach', only for gridworld, mountain-car, ant" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_flags_reach_the_config(tmp_path: Path, capsys: pytest.CaptureFixture[str], threads: str) -> None:
     out = tmp_path / "run"
