@@ -12,6 +12,7 @@ from mepol.errors import ConfigError
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
 ALGOS: tuple[str, ...] = get_args(Algo)
 ON_POLICY = ("trpo", "ppo")
+ValueTarget = Literal["reward-to-go", "lambda"]
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,13 @@ class TrpoConfig:
     cg_steps: int = 10
     """Conjugate-gradient steps."""
     cg_damping: float = 0.1
+    fisher_every: int = 10
+    """Fisher products use every so many-th state; 1 for all of them."""
     backtrack: float = 0.8
     """Factor of the line search."""
     max_backtracks: int = 10
+    value_target: ValueTarget = "reward-to-go"
+    """What the value function learns: discounted reward-to-go, or the lambda-returns of GAE."""
     value_rate: float = 1e-3
     """Learning rate of the value function (Adam)."""
     value_passes: int = 10
@@ -43,6 +48,7 @@ class TrpoConfig:
         _require(0 <= self.discount <= 1, "trpo.discount", self.discount, "from 0 to 1")
         _require(0 <= self.gae_lambda <= 1, "trpo.gae_lambda", self.gae_lambda, "from 0 to 1")
         _require(self.cg_steps >= 1, "trpo.cg_steps", self.cg_steps, "at least 1")
+        _require(self.fisher_every >= 1, "trpo.fisher_every", self.fisher_every, "at least 1")
         _require(0 < self.backtrack < 1, "trpo.backtrack", self.backtrack, "between 0 and 1")
         _require(self.max_backtracks >= 1, "trpo.max_backtracks", self.max_backtracks, "at least 1")
         _require(0 < self.value_rate < 1, "trpo.value_rate", self.value_rate, "between 0 and 1")
@@ -61,6 +67,8 @@ class PpoConfig:
     """How far from 1 a ratio of action probabilities still counts."""
     discount: float = 0.99
     gae_lambda: float = 0.97
+    value_target: ValueTarget = "reward-to-go"
+    """What the value function learns: discounted reward-to-go, or the lambda-returns of GAE."""
     passes: int = 10
     minibatches: int = 8
     target_kl: float = 0.015
