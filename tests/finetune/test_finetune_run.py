@@ -113,6 +113,25 @@ def test_trpo_learns_a_goal_that_is_near(tmp_path, monkeypatch):
         resume(tmp_path / "run", task="near_goal:right", env="mepol/Ant-v0")
 
 
+def test_a_solved_run_ends_early_and_so_does_its_resumption(tmp_path, monkeypatch):
+    (tmp_path / "easy_goal.py").write_text("def anywhere(states):\n    return states[:, 0] > -9\n")
+    monkeypatch.chdir(tmp_path)
+    config = dataclasses.replace(
+        TINY, task="easy_goal:anywhere", env="mepol/GridWorld-v0", iterations=9, stop_return=1.0, stop_after=2
+    )
+    whole = finetune(config, tmp_path / "whole")
+    assert [(row.iteration, row.average_return) for row in whole.rows()] == [(0, 1.0), (1, 1.0), (2, 1.0)]
+    assert whole.rows()[-1].learn_s is None  # the last policy is measured alone
+    finetune(dataclasses.replace(config, iterations=1), tmp_path / "parts")
+    again = resume(tmp_path / "parts", task="easy_goal:anywhere", env="mepol/GridWorld-v0", iterations=9)
+    assert content(again) == content(whole)
+    before = content(whole)
+    resume(tmp_path / "whole", task="easy_goal:anywhere", env="mepol/GridWorld-v0")
+    assert content(whole) == before
+    unsolved = finetune(dataclasses.replace(config, stop_return=1.5, iterations=3), tmp_path / "unsolved")
+    assert len(unsolved.rows()) == 4
+
+
 def test_one_seed_fixes_a_run_and_another_changes_it(tmp_path):
     runs = [finetune(dataclasses.replace(TINY, seed=s), tmp_path / str(i)) for i, s in enumerate((5, 5, 6))]
     policies = [(run.path / "policy.safetensors").read_bytes() for run in runs]

@@ -149,6 +149,9 @@ class FinetuneConfig:
     seed: int = 0
     """Fixes everything: starts, action noise, initial weights, minibatches."""
     iterations: int = 100
+    stop_return: float | None = None
+    """End early, once the average return has been this or more for `stop_after` policies in a row."""
+    stop_after: int = 10
     horizon: int = 500
     """Steps of an episode that does not reach the goal."""
     hidden: tuple[int, ...] = (400, 300)
@@ -167,6 +170,7 @@ class FinetuneConfig:
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, "seed", self.seed, "from 0 to 2^63 - 1")
         _require(self.iterations >= 0, "iterations", self.iterations, "at least 0")
+        _require(self.stop_after >= 1, "stop_after", self.stop_after, "at least 1")
         _require(self.horizon >= 1, "horizon", self.horizon, "at least 1")
         _require(len(self.hidden) <= 30, "hidden", f"{len(self.hidden)} layers", "at most 30 layers")
         _require(all(1 <= w <= 65536 for w in self.hidden), "hidden", self.hidden, "widths from 1 to 65536")

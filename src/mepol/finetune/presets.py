@@ -26,6 +26,8 @@ _TABLES = {
 _SPINNING_UP = "Spinning Up's default (the paper used that library and does not say)"
 SOURCES = {
     "iterations": "paper, TRPO and SAC tables (they agree)",
+    "stop_return": "ours: off; the paper runs every iteration",
+    "stop_after": "ours",
     "horizon": "paper, TRPO table",
     "hidden": "paper: the same policies as in exploration",
     "log_std": "as in exploration",
