@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import sys
 
 import numpy as np
 import pytest
 
 from mepol.cli import main
-from mepol.errors import ConfigError, RunError
+from mepol.errors import ConfigError, MepolError, RunError
 from mepol.finetune.adapter import Episode
-from mepol.finetune.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig
+from mepol.finetune.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
 from mepol.finetune.learners import drawing_from
 from mepol.finetune.presets import SOURCES, default_config
 from mepol.finetune.run import finetune, measures, resume
@@ -77,6 +79,24 @@ def test_a_damaged_checkpoint_is_passed_over_and_a_foreign_one_refused(tmp_path)
         path.write_bytes(b"nothing")
     with pytest.warns(UserWarning, match="falling back"), pytest.raises(RunError, match="no checkpoint"):
         resume(tmp_path / "run", task="grid-goal1")
+
+
+def test_what_a_killed_creation_left_is_used_again_and_anything_else_refused(tmp_path):
+    left = tmp_path / "left"
+    (left / "checkpoints").mkdir(parents=True)
+    (left / "initial.safetensors").write_bytes(b"explorer")
+    (left / ".config.json.x.tmp").write_text("{")
+    (left / "lock").write_text("1\n")
+    run = FinetuneRun.create(left, TINY, b"explorer")
+    assert (FinetuneRun.open(left).config, run.rows(), run.explorer_path.read_bytes()) == (TINY, [], b"explorer")
+    assert not list(left.glob(".*"))
+    for name, content_ in {"notes.txt": b"", "initial.safetensors": b"another", "metrics.csv": b"x" * 999}.items():
+        used = tmp_path / name
+        used.mkdir()
+        (used / name).write_bytes(content_)
+        with pytest.raises(RunError, match="already exists"):
+            FinetuneRun.create(used, TINY, b"explorer")
+        assert (used / name).read_bytes() == content_
 
 
 def test_the_first_policy_of_a_run_is_the_explorer_itself(tmp_path, make_policy):
@@ -169,6 +189,26 @@ def test_presets_are_the_papers_tables():
     for name in SOURCES:
         room, _, field = name.rpartition(".")
         assert hasattr(getattr(c, room) if room else c, field)
+
+
+def test_every_setting_of_the_learners_has_a_name_and_presets_lists_their_sources(capsys, monkeypatch):
+    config = default_config("grid-goal1")
+    settings = dotted_settings(config)
+    assert (settings["trpo.kl"], settings["sac.updates"], settings["horizon"]) == (1e-4, 12_000, 1200)
+    assert "sac.tau" not in dotted_settings(config, config.rooms)
+    assert set(SOURCES) <= set(settings)
+    monkeypatch.setenv("COLUMNS", "150")
+    assert main(["presets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("finetune ") for line in lines) == len(TASKS)
+    assert any("trpo.kl" in line and "0.0001" in line and "paper, TRPO table" in line for line in lines)
+
+
+def test_a_missing_library_is_named_with_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "mepol.sb3")
+    monkeypatch.setitem(sys.modules, "sb3_contrib", None)
+    with pytest.raises(MepolError, match=r"sb3_contrib is missing.*pip install 'mepol\[finetune\]'"):
+        importlib.import_module("mepol.sb3")
 
 
 def test_impossible_settings_are_refused():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import tyro
 
@@ -12,6 +13,8 @@ from mepol.errors import ConfigError
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
 ALGOS: tuple[str, ...] = get_args(Algo)
 ON_POLICY = ("trpo", "ppo")
+ROOMS = ("trpo", "ppo", "sac", "intrinsic")
+"""Where the settings of single learners lie."""
 ValueTarget = Literal["reward-to-go", "lambda"]
 
 
@@ -186,6 +189,11 @@ class FinetuneConfig:
         return self.algo if self.algo in ON_POLICY else "sac"
 
     @property
+    def rooms(self) -> tuple[str, ...]:
+        """All of the learners' settings that `algo` reads."""
+        return (self.section,) if self.algo == self.section else (self.section, "intrinsic")
+
+    @property
     def steps(self) -> int:
         """Environment steps an iteration."""
         return {"trpo": self.trpo.steps, "ppo": self.ppo.steps, "sac": self.sac.steps}[self.section]
@@ -194,6 +202,14 @@ class FinetuneConfig:
     def lanes(self) -> int:
         """M, sub-environments side by side: each plays one horizon an iteration."""
         return self.steps // self.horizon
+
+
+def dotted_settings(config: FinetuneConfig, rooms: Sequence[str] = ROOMS) -> dict[str, Any]:
+    """The settings common to all learners and those in `rooms`, by their names on the command line (`trpo.kl`)."""
+    table = {name: value for name, value in vars(config).items() if name not in ROOMS}
+    for room in rooms:
+        table |= {f"{room}.{name}": value for name, value in vars(getattr(config, room)).items()}
+    return table
 
 
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:

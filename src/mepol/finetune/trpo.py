@@ -12,9 +12,10 @@ import copy
 from typing import Any
 
 import torch
-from sb3_contrib import TRPO
 from stable_baselines3.common.distributions import kl_divergence
 from torch import Tensor, nn
+
+from mepol.sb3 import TRPO
 
 
 class SparseFisherTRPO(TRPO):
