@@ -45,6 +45,7 @@ SOURCES = {
     "trpo.value_passes": "ours: with the minibatches 80 Adam steps, Spinning Up's number, at an eighth of the cost",
     "trpo.value_minibatches": "ours: see value_passes",
     "ppo.steps": "ours: TRPO's; the paper has no PPO",
+    "ppo.value_target": "ours: TRPO's",
     "sac.steps": "ours: as many as updates; the paper does not say",
     "sac.updates": "paper, SAC table",
     "sac.learning_rate": "paper, SAC table",
@@ -56,7 +57,7 @@ SOURCES = {
     "intrinsic.extrinsic_weight": "paper: equal weights",
     "intrinsic.intrinsic_weight": "paper: equal weights",
     "intrinsic.skills": "paper",
-    "intrinsic.skill_sign": "the SMM paper's sign (docs/decisions.md, 20)",
+    "intrinsic.skill_sign": "the SMM paper's sign (docs/finetune.md)",
     "intrinsic.count_scale": "the codebase that the paper used (state-marginal-matching)",
 }
 
