@@ -22,14 +22,12 @@ from rich.table import Table
 
 from mepol import __version__
 from mepol.bench import DOMAINS, PARTS, Timing, bench_domain, peak_memory
-from mepol.commands import animate, compare, evaluate, horizon, sweep
+from mepol.commands import animate, compare, evaluate, finetune, goals, horizon, sweep
 from mepol.commands.terminal import at_least, counting, parse, stderr, stdout
 from mepol.config import ExploreConfig, flat_settings
 from mepol.errors import ConfigError, MepolError, MepolWarning
 from mepol.explorers import explore, load_actor, resume
-from mepol.finetune.command import run_command as run_finetune
 from mepol.finetune.config import dotted_settings
-from mepol.finetune.goals_command import run_goals
 from mepol.finetune.presets import SOURCES, default_config
 from mepol.finetune.tasks import TASKS
 from mepol.policy import load_policy
@@ -72,8 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "animate": animate.command,
         "video": _video,
         "bench": _bench,
-        "finetune": lambda rest: run_finetune(rest, stdout),
-        "goals": lambda rest: run_goals(rest, stdout),
+        "finetune": finetune.command,
+        "goals": goals.command,
         "presets": _presets,
     }
     if not arguments or arguments[0] in ("-h", "--help", "help"):

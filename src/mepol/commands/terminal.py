@@ -34,7 +34,7 @@ Tell = Callable[[int, int, str, bool], None]
 
 
 @contextmanager
-def counting(noun: str, total: int, console: Console = stdout) -> Iterator[Tell]:
+def counting(noun: str, total: int) -> Iterator[Tell]:
     """A progress bar of `total` nouns on a terminal, a line each where the output goes elsewhere.
 
     Yields tell(done, total, text, keep): on a terminal, only what is to be kept becomes a line of its own.
@@ -46,8 +46,8 @@ def counting(noun: str, total: int, console: Console = stdout) -> Iterator[Tell]
         TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(),
     )
-    live = console.is_terminal
-    with Progress(*columns, console=console, disable=not live) as bar:
+    live = stdout.is_terminal
+    with Progress(*columns, console=stdout, disable=not live) as bar:
         task = bar.add_task(noun, total=total, state="")
 
         def tell(done: int, total: int, text: str, keep: bool) -> None:

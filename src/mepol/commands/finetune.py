@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 
-from mepol.commands.terminal import Tell, counting
+from mepol.commands.terminal import Tell, counting, stdout
 from mepol.errors import ConfigError
 from mepol.finetune.config import FinetuneConfig
 from mepol.finetune.presets import default_config
@@ -38,11 +37,11 @@ class FinetuneArguments:
     """Continue the run in this directory instead; of the settings only --iterations is read."""
 
 
-def run_command(arguments: list[str], console: Console) -> None:
+def command(arguments: list[str]) -> None:
     """Parse, learn, and show how it goes."""
     if not arguments or arguments[0].startswith("-"):
         if arguments and arguments[0] in ("-h", "--help"):
-            console.print(f"{USAGE}\ntasks: {', '.join(TASKS)}\n`mepol finetune {next(iter(TASKS))} --help`: settings")
+            stdout.print(f"{USAGE}\ntasks: {', '.join(TASKS)}\n`mepol finetune {next(iter(TASKS))} --help`: settings")
             return
         raise ConfigError(f"finetune needs a task first; tasks: {', '.join(TASKS)}, or a goal module:function")
     task, (env, rest) = arguments[0], _take(arguments[1:], "--env")
@@ -55,22 +54,22 @@ def run_command(arguments: list[str], console: Console) -> None:
     if parsed.resume is not None:
         given = any(word.split("=")[0] == "--iterations" for word in rest)
         length = parsed.config.iterations if given else FinetuneRun.open(parsed.resume).config.iterations
-        with counting("iteration", length, console) as tell:
+        with counting("iteration", length) as tell:
             report = _teller(tell)
             run = resume(parsed.resume, task=task, env=config.env, iterations=length, report=report)
     else:
         config = parsed.config
         start = "scratch" if config.init == "none" else "explorer"
         name = f"{task.replace(':', '-')}-{config.algo}-{start}-seed-{config.seed}"
-        console.print(f"{task} with {config.algo}: {config.iterations} iterations of {config.lanes} x {config.horizon}")
-        with counting("iteration", config.iterations, console) as tell:
+        stdout.print(f"{task} with {config.algo}: {config.iterations} iterations of {config.lanes} x {config.horizon}")
+        with counting("iteration", config.iterations) as tell:
             run = finetune(config, parsed.out or Path("runs") / name, _teller(tell))
     first, last = run.rows()[0], run.rows()[-1]
-    console.print(
+    stdout.print(
         f"average return {_number(first.average_return)} -> {_number(last.average_return)}, "
         f"success rate {_number(first.success_rate)} -> {_number(last.success_rate)}, {last.samples} samples"
     )
-    console.print(f"run directory {run.path}")
+    stdout.print(f"run directory {run.path}")
 
 
 def _teller(tell: Tell) -> Callable[[Progress], None]:
