@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,11 +9,11 @@ from rich.table import Table
 
 from mepol.commands.terminal import stdout
 from mepol.errors import RunError
+from mepol.evaluate import mean_interval
 from mepol.figures.bands import draw_bands
 from mepol.files import write_text
 from mepol.finetune.curves import MEASURES, SOLVED, Learner, curves_csv, last_row, learners, learning_band, solved_at
 from mepol.finetune.store import FinetuneRun
-from mepol.groups import aggregate
 
 LABELS = {
     "average_return": "average return",
@@ -26,7 +25,8 @@ LABELS = {
 def show(paths: Sequence[Path], out: Path | None) -> None:
     """Print the table; with `out`, write curves.csv and a picture a task and measure there."""
     found = learners([FinetuneRun.open(path) for path in paths])
-    table = Table("task", "learner", "seeds", "iterations", "average return", "success rate", f"reaches {SOLVED} at")
+    table = Table("task", "learner", "seeds", "policy", "average return", f"reaches {SOLVED} at")
+    table.columns[0].no_wrap = True
     for learner in found:
         table.add_row(*_line(learner))
     stdout.print(table, soft_wrap=False)
@@ -36,18 +36,14 @@ def show(paths: Sequence[Path], out: Path | None) -> None:
 
 
 def _line(learner: Learner) -> tuple[str, ...]:
-    """One row of the table; intervals are Student's over seeds, iterations those of the seed that got least far."""
+    """One row of the table; `policy` is the last iteration of the seed that got least far."""
     rows = [row for run in learner.runs if (row := last_row(run)) is not None]
     if len(rows) < len(learner.runs):
         missing = len(learner.runs) - len(rows)
         raise RunError(f"{missing} of the runs {learner.task} {learner.name!r} have no finished episode yet")
-    means = {m.measure: str(m.mean) for m in aggregate([dataclasses.asdict(row) for row in rows], MEASURES)}
-    reached = [("-" if (at := solved_at(run)) is None else str(at)) for run in learner.runs]
-    return (
-        *(learner.task, learner.name, str(len(rows)), str(min(row.iteration for row in rows))),
-        *(means.get(name, "-") for name in ("average_return", "success_rate")),
-        " ".join(reached),
-    )
+    mean = mean_interval([row.average_return for row in rows if row.average_return is not None])
+    reached = " ".join("-" if (at := solved_at(run)) is None else str(at) for run in learner.runs)
+    return learner.task, learner.name, str(len(rows)), str(min(row.iteration for row in rows)), str(mean), reached
 
 
 def write_curves(found: Sequence[Learner], out: Path) -> list[Path]:

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from mepol.finetune.config import FinetuneConfig, dotted_settings
 from mepol.finetune.store import FinetuneRow, FinetuneRun
 from mepol.groups import Band, band_of
 
-MEASURES = ("average_return", "success_rate", "steps_to_goal")
+RANGES = {"average_return": (0.0, 1.0), "success_rate": (0.0, 1.0), "steps_to_goal": (1.0, np.inf)}
+"""Measures and the values that they can have."""
+MEASURES = tuple(RANGES)
 COLUMNS = ("task", "learner", "seed", "iteration", "samples", *MEASURES)
 SOLVED = 0.9
 """Average return at which a task counts as learnt."""
@@ -72,9 +74,12 @@ def learning_band(learner: Learner, measure: str) -> Band | None:
     """`measure` against iterations over the learner's seeds.
 
     A run that ended early because it was solved keeps its last value up to the end of the learner's longest run.
+    Student's interval, which is wide with few seeds, is cut where no value can be.
     """
     end = max((len(run.rows()) for run in learner.runs), default=0)
-    return band_of([_curve(run, measure, end) for run in learner.runs])
+    if (found := band_of([_curve(run, measure, end) for run in learner.runs])) is None:
+        return None
+    return replace(found, low=np.clip(found.low, *RANGES[measure]), high=np.clip(found.high, *RANGES[measure]))
 
 
 def _curve(run: FinetuneRun, measure: str, end: int) -> NDArray[np.float64]:
