@@ -22,13 +22,14 @@ from rich.table import Table
 
 from mepol import __version__
 from mepol.bench import DOMAINS, PARTS, Timing, bench_domain, peak_memory
-from mepol.commands import animate, compare, evaluate, horizon, sweep
-from mepol.commands.terminal import at_least, parse, stderr, stdout
+from mepol.commands import animate, compare, evaluate, finetune, goals, horizon, sweep
+from mepol.commands.terminal import at_least, counting, parse, stderr, stdout
 from mepol.config import ExploreConfig, flat_settings
 from mepol.errors import ConfigError, MepolError, MepolWarning
 from mepol.explorers import explore, load_actor, resume
-from mepol.finetune.command import run_command as run_finetune
-from mepol.finetune.goals_command import run_goals
+from mepol.finetune.config import dotted_settings
+from mepol.finetune.presets import SOURCES, default_config
+from mepol.finetune.tasks import TASKS
 from mepol.policy import load_policy
 from mepol.presets import PRESETS, fast, preset
 from mepol.report import summarise
@@ -69,8 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "animate": animate.command,
         "video": _video,
         "bench": _bench,
-        "finetune": lambda rest: run_finetune(rest, stdout),
-        "goals": lambda rest: run_goals(rest, stdout),
+        "finetune": finetune.command,
+        "goals": goals.command,
         "presets": _presets,
     }
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -210,24 +211,8 @@ def _resume(arguments: list[str]) -> None:
 
 
 def _with_progress_bar(epochs: int, work: Callable[[Callable[[Progress], None]], Run]) -> Run:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(),
-    )
-    live = stdout.is_terminal
-    with Bar(*columns, console=stdout, disable=not live) as bar:
-        task = bar.add_task("epoch", total=epochs, state="")
-
-        def report(progress: Progress) -> None:
-            row = progress.row
-            bar.update(task, completed=row.epoch, state=_row_text(row))
-            if progress.evaluation is not None or not live:
-                bar.console.print(f"epoch {row.epoch:4d}/{progress.epochs}  {_row_text(row)}")
-
-        return work(report)
+    with counting("epoch", epochs) as tell:
+        return work(lambda p: tell(p.row.epoch, p.epochs, _row_text(p.row), p.evaluation is not None))
 
 
 def _row_text(row: Any) -> str:
@@ -348,15 +333,21 @@ def _bench(arguments: list[str]) -> None:
 
 @dataclass(frozen=True)
 class PresetsArguments:
-    """List the presets with their settings and where each comes from."""
+    """List the presets of explore and finetune with their settings and where each comes from."""
 
 
 def _presets(arguments: list[str]) -> None:
     parse(PresetsArguments, arguments, "mepol presets")
     for name, entry in PRESETS.items():
-        table = Table("setting", "value", "source", title=f"{name}: {entry.summary}", title_justify="left")
-        for setting, value in flat_settings(entry.config).items():
-            source = entry.sources.get(setting, "default")
-            if source != "default":
-                table.add_row(setting, str(value), source)
-        stdout.print(table, soft_wrap=False)
+        _print_preset(f"{name}: {entry.summary}", flat_settings(entry.config), entry.sources)
+    for name, task in TASKS.items():
+        title = f"finetune {name}: {task.id}, which the paper starts from {task.explorer}"
+        _print_preset(title, dotted_settings(default_config(name)), SOURCES)
+
+
+def _print_preset(title: str, settings: dict[str, Any], sources: dict[str, str]) -> None:
+    table = Table("setting", "value", "source", title=title, title_justify="left")
+    for name, value in settings.items():
+        if (source := sources.get(name, "default")) != "default":
+            table.add_row(name, str(value), source)
+    stdout.print(table, soft_wrap=False)

@@ -106,7 +106,12 @@ def band(group: Group, measure: str = "index", *, against: str = "samples") -> B
     Seeds whose trajectories ended early reach an epoch with other samples: all are read off, by straight lines
     between evaluations, at the points of the seed that got least far. None when nothing was measured.
     """
-    curves = [c for c in (_curve(run, measure, against) for run in group.runs) if len(c)]
+    return band_of([_curve(run, measure, against) for run in group.runs])
+
+
+def band_of(curves: Sequence[NDArray[np.float64]]) -> Band | None:
+    """The band of curves (points, 2), one a seed, at the points of the one that ends first; empty ones do not count."""
+    curves = [c for c in curves if len(c)]
     if not curves:
         return None
     x = min(curves, key=lambda c: c[-1, 0])[:, 0]

@@ -21,7 +21,7 @@ import fcntl
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,10 +79,10 @@ class Run:
         """
         run = Run(path, config)
         with writing(path, "; choose another --out"):
-            _require_unused(path)
+            require_unused(path, _is_debris)
             path.mkdir(parents=True, exist_ok=True)
             with run.lock():
-                _require_unused(path)  # nor has another process used it since
+                require_unused(path, _is_debris)  # nor has another process used it since
                 remove_leftovers(path)
                 for folder in FOLDERS:
                     (path / folder).mkdir(exist_ok=True)
@@ -271,20 +271,26 @@ def writing(
         raise RunError(f"cannot write {path}: {fault.strerror or fault}{remedy}") from fault
 
 
-def _require_unused(path: Path) -> None:
-    if path.exists() and (not path.is_dir() or any(not _is_debris(entry) for entry in path.iterdir())):
+def require_unused(path: Path, is_debris: Callable[[Path], bool]) -> None:
+    """RunError where `path` holds anything but what a killed creation of a run may leave."""
+    if path.exists() and (not path.is_dir() or any(not is_debris(entry) for entry in path.iterdir())):
         raise RunError(f"{path} already exists and is not empty; choose another --out, resume it, or remove it")
 
 
 def _is_debris(entry: Path) -> bool:
     """Whether `entry` is what a killed `Run.create` may leave: all but config.json, and nothing with content."""
+    heads = {"lock": 32, "metrics.csv": len(_csv_line(METRICS)), "steps.csv": len(_csv_line(STEPS))}
+    return is_empty_entry(entry, FOLDERS, heads, ("config.json", *heads))
+
+
+def is_empty_entry(entry: Path, folders: Iterable[str], sizes: Mapping[str, int], written: Iterable[str]) -> bool:
+    """Whether `entry` is an empty one of `folders`, a file of at most its size, or what was being `written`."""
     if entry.is_symlink():
         return False
-    if entry.name in FOLDERS:
+    if entry.name in folders:
         return entry.is_dir() and not any(entry.iterdir())
-    heads = {"lock": 32, "metrics.csv": len(_csv_line(METRICS)), "steps.csv": len(_csv_line(STEPS))}
-    temporary = entry.name.startswith((".config.json.", ".metrics.csv.", ".steps.csv.")) and entry.suffix == ".tmp"
-    return temporary or (entry.name in heads and entry.stat().st_size <= heads[entry.name])
+    temporary = entry.name.startswith(tuple(f".{name}." for name in written)) and entry.suffix == ".tmp"
+    return temporary or (entry.name in sizes and entry.stat().st_size <= sizes[entry.name])
 
 
 def _rows_before(epoch: int, path: Path, columns: tuple[str, ...]) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import sys
 
 import numpy as np
 import pytest
 
 from mepol.cli import main
-from mepol.errors import ConfigError, RunError
+from mepol.errors import ConfigError, MepolError, RunError
 from mepol.finetune.adapter import Episode
-from mepol.finetune.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig
+from mepol.finetune.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
 from mepol.finetune.learners import drawing_from
 from mepol.finetune.presets import SOURCES, default_config
 from mepol.finetune.run import finetune, measures, resume
@@ -79,6 +81,24 @@ def test_a_damaged_checkpoint_is_passed_over_and_a_foreign_one_refused(tmp_path)
         resume(tmp_path / "run", task="grid-goal1")
 
 
+def test_what_a_killed_creation_left_is_used_again_and_anything_else_refused(tmp_path):
+    left = tmp_path / "left"
+    (left / "checkpoints").mkdir(parents=True)
+    (left / "initial.safetensors").write_bytes(b"explorer")
+    (left / ".config.json.x.tmp").write_text("{")
+    (left / "lock").write_text("1\n")
+    run = FinetuneRun.create(left, TINY, b"explorer")
+    assert (FinetuneRun.open(left).config, run.rows(), run.explorer_path.read_bytes()) == (TINY, [], b"explorer")
+    assert not list(left.glob(".*"))
+    for name, content_ in {"notes.txt": b"", "initial.safetensors": b"another", "metrics.csv": b"x" * 999}.items():
+        used = tmp_path / name
+        used.mkdir()
+        (used / name).write_bytes(content_)
+        with pytest.raises(RunError, match="already exists"):
+            FinetuneRun.create(used, TINY, b"explorer")
+        assert (used / name).read_bytes() == content_
+
+
 def test_the_first_policy_of_a_run_is_the_explorer_itself(tmp_path, make_policy):
     explorer = make_policy(2, 2, (16, 12), log_std=-1.5)
     save_policy(explorer, tmp_path / "policy.safetensors")
@@ -111,6 +131,25 @@ def test_trpo_learns_a_goal_that_is_near(tmp_path, monkeypatch):
     assert rows[-1].success_rate > rows[0].success_rate + 0.15
     with pytest.raises(ConfigError, match="name that again"):
         resume(tmp_path / "run", task="near_goal:right", env="mepol/Ant-v0")
+
+
+def test_a_solved_run_ends_early_and_so_does_its_resumption(tmp_path, monkeypatch):
+    (tmp_path / "easy_goal.py").write_text("def anywhere(states):\n    return states[:, 0] > -9\n")
+    monkeypatch.chdir(tmp_path)
+    config = dataclasses.replace(
+        TINY, task="easy_goal:anywhere", env="mepol/GridWorld-v0", iterations=9, stop_return=1.0, stop_after=2
+    )
+    whole = finetune(config, tmp_path / "whole")
+    assert [(row.iteration, row.average_return) for row in whole.rows()] == [(0, 1.0), (1, 1.0), (2, 1.0)]
+    assert whole.rows()[-1].learn_s is None  # the last policy is measured alone
+    finetune(dataclasses.replace(config, iterations=1), tmp_path / "parts")
+    again = resume(tmp_path / "parts", task="easy_goal:anywhere", env="mepol/GridWorld-v0", iterations=9)
+    assert content(again) == content(whole)
+    before = content(whole)
+    resume(tmp_path / "whole", task="easy_goal:anywhere", env="mepol/GridWorld-v0")
+    assert content(whole) == before
+    unsolved = finetune(dataclasses.replace(config, stop_return=1.5, iterations=3), tmp_path / "unsolved")
+    assert len(unsolved.rows()) == 4
 
 
 def test_one_seed_fixes_a_run_and_another_changes_it(tmp_path):
@@ -150,6 +189,26 @@ def test_presets_are_the_papers_tables():
     for name in SOURCES:
         room, _, field = name.rpartition(".")
         assert hasattr(getattr(c, room) if room else c, field)
+
+
+def test_every_setting_of_the_learners_has_a_name_and_presets_lists_their_sources(capsys, monkeypatch):
+    config = default_config("grid-goal1")
+    settings = dotted_settings(config)
+    assert (settings["trpo.kl"], settings["sac.updates"], settings["horizon"]) == (1e-4, 12_000, 1200)
+    assert "sac.tau" not in dotted_settings(config, config.rooms)
+    assert set(SOURCES) <= set(settings)
+    monkeypatch.setenv("COLUMNS", "150")
+    assert main(["presets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("finetune ") for line in lines) == len(TASKS)
+    assert any("trpo.kl" in line and "0.0001" in line and "paper, TRPO table" in line for line in lines)
+
+
+def test_a_missing_library_is_named_with_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "mepol.sb3")
+    monkeypatch.setitem(sys.modules, "sb3_contrib", None)
+    with pytest.raises(MepolError, match=r"sb3_contrib is missing.*pip install 'mepol\[finetune\]'"):
+        importlib.import_module("mepol.sb3")
 
 
 def test_impossible_settings_are_refused():

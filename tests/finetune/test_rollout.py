@@ -14,7 +14,7 @@ from mepol.finetune.adapter import BatchedVecEnv
 from mepol.finetune.goals import near
 from mepol.finetune.initialise import architecture
 from mepol.finetune.reach import ReachVectorEnv
-from mepol.finetune.rollout import fill_replay, fill_rollout, squashed
+from mepol.finetune.rollout import fill_replay, fill_rollout, rewards_to_go, squashed
 
 SEEDS = [3, 1, 4]
 
@@ -33,11 +33,31 @@ def test_the_rollout_buffer_is_that_of_the_library(env):
     names = ("observations", "actions", "rewards", "episode_starts", "values", "log_probs", "advantages", "returns")
     library = {name: getattr(model.rollout_buffer, name).copy() for name in names}
     torch.manual_seed(5)
-    fill_rollout(model.rollout_buffer, env, model.policy, SEEDS)
+    fill_rollout(model.rollout_buffer, env, model.policy, SEEDS, "lambda")
     for name in names:
         np.testing.assert_allclose(getattr(model.rollout_buffer, name), library[name], rtol=1e-4, atol=1e-5)
     assert library["episode_starts"].sum() > 3
     assert len(list(model.rollout_buffer.get(None))) == 1  # ready to be learnt from
+
+
+def test_rewards_to_go_by_hand():
+    rewards = np.array([[0, 1], [1, 0], [0, 0], [2, 0]], dtype=np.float32)
+    starts = np.array([[1, 1], [0, 1], [1, 0], [0, 0]], dtype=np.float32)  # left: 2 + 2 steps, right: 1 + 3
+    after = np.array([0, 8], dtype=np.float32)
+    expected = [[0.5, 1], [1, 1], [1, 2], [2, 4]]
+    assert np.array_equal(rewards_to_go(rewards, starts, after, 0.5), np.array(expected, dtype=np.float32))
+
+
+def test_rewards_to_go_are_the_returns_of_lambda_one(env):
+    model = TRPO(
+        "MlpPolicy", env, n_steps=20, gae_lambda=1.0, batch_size=60, policy_kwargs=architecture((8, 8)), device="cpu"
+    )
+    found = []
+    for target in ("lambda", "reward-to-go"):
+        torch.manual_seed(5)
+        fill_rollout(model.rollout_buffer, env, model.policy, SEEDS, target)
+        found.append(model.rollout_buffer.returns.copy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-5)
 
 
 def test_the_replay_buffer_is_that_of_the_library(env):

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import ReplayBuffer
-from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from torch import Tensor, nn
+
+from mepol.sb3 import ReplayBuffer, ReplayBufferSamples
 
 
 @dataclass(frozen=True)

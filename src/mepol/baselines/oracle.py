@@ -15,7 +15,7 @@ from torch import nn
 
 from mepol.baselines.maxent import Reward
 from mepol.config import ExploreConfig
-from mepol.errors import CollapseError, MepolError
+from mepol.errors import CollapseError
 from mepol.policy import GaussianPolicy
 
 
@@ -44,13 +44,15 @@ def train(
 
     env: as many sub-environments as `batch_shape` says. shift, scale: (S,) of the network's input.
     """
-    trpo, adapter = _sb3()
+    from mepol.baselines.sb3_env import RewardedVecEnv  # optional: the other explorers do without
+    from mepol.sb3 import TRPO
+
     rival = config.maxent
     steps = batch_shape(config)[1]
     with _private_randomness():
-        venv = adapter(env, config.horizon, reward, shift=shift, scale=scale, time_limit=config.env_time_limit)
+        venv = RewardedVecEnv(env, config.horizon, reward, shift=shift, scale=scale, time_limit=config.env_time_limit)
         widths = list(config.policy.hidden)
-        model = trpo(
+        model = TRPO(
             "MlpPolicy",
             venv,
             n_steps=steps,
@@ -100,13 +102,3 @@ def _private_randomness() -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(legacy)  # noqa: NPY002
-
-
-def _sb3() -> tuple[Any, Any]:
-    try:
-        from sb3_contrib import TRPO
-
-        from mepol.baselines.sb3_env import RewardedVecEnv
-    except ImportError as fault:
-        raise MepolError("maxent needs sb3-contrib: pip install 'mepol[rivals]'") from fault
-    return TRPO, RewardedVecEnv

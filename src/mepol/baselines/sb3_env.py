@@ -9,12 +9,12 @@ import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
-from stable_baselines3.common.vec_env import VecEnv
 
 from mepol.sampling import check_spaces, guard
+from mepol.sb3 import BatchVecEnv
 
 
-class RewardedVecEnv(VecEnv):
+class RewardedVecEnv(BatchVecEnv):
     """All sub-environments start together and are cut together after `horizon` steps, as a time limit.
 
     reward: (M, S) next states -> (M,) rewards; the environment's own are never read. Its ends are ignored, as in
@@ -32,7 +32,7 @@ class RewardedVecEnv(VecEnv):
         scale: NDArray[np.float64],
         time_limit: float = 0.0,
     ) -> None:
-        self._env, self._horizon, self._reward = env, horizon, reward
+        self.env, self._horizon, self._reward = env, horizon, reward
         self._shift, self._scale, self._time_limit = shift, scale, time_limit
         self._t = 0
         self._actions: NDArray[np.float32] | None = None
@@ -44,7 +44,7 @@ class RewardedVecEnv(VecEnv):
         self._reset_seeds()
         self._t = 0
         with guard("reset", self._time_limit):
-            obs, _ = self._env.reset(seed=seeds)
+            obs, _ = self.env.reset(seed=seeds)
         return self._seen(obs)
 
     def step_async(self, actions: NDArray[np.float32]) -> None:
@@ -54,7 +54,7 @@ class RewardedVecEnv(VecEnv):
     def step_wait(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         """Step all, pay for the states they reached, and start again when the horizon is over."""
         with guard(f"step {self._t}", self._time_limit):
-            states, _, _, _, info = self._env.step(self._actions)
+            states, _, _, _, info = self.env.step(self._actions)
         self._t += 1
         rewards = self._reward(np.asarray(states, dtype=np.float64)).astype(np.float32)
         if "diverged" in info:
@@ -69,22 +69,6 @@ class RewardedVecEnv(VecEnv):
 
     def close(self) -> None:
         """Nothing: whoever made the environment closes it."""
-
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The attribute of the environment, once a sub-environment."""
-        return [getattr(self._env, attr_name, None)] * self.num_envs
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refused: sub-environments share their attributes."""
-        raise NotImplementedError("sub-environments of a batch share their attributes")
-
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Refused: sub-environments are no objects of their own."""
-        raise NotImplementedError("sub-environments of a batch are no objects of their own")
-
-    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Never."""
-        return [False] * self.num_envs
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         """Fix the starts from the next reset on."""

@@ -12,10 +12,12 @@ from pathlib import Path
 import tyro
 from rich.table import Table
 
+from mepol.commands import compare_learners
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.errors import RunError
+from mepol.errors import ConfigError, RunError
 from mepol.figures.bands import draw_bands
 from mepol.files import write_text
+from mepol.finetune.store import is_finetune_run
 from mepol.groups import MEASURES, Group, GroupMeasure, aggregate, band, group_runs, last_measured
 from mepol.store import Run
 
@@ -30,7 +32,10 @@ COLUMNS = ("runs", "seeds", "samples", "measure", "mean", "mean_low", "mean_high
 
 @dataclass(frozen=True)
 class CompareArguments:
-    """Compare runs by their last evaluation and along their training; seeds of one configuration share a band."""
+    """Compare explorations, or fine-tuning runs, at their end and along their training.
+
+    Seeds of one configuration share a band.
+    """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run directories."""
@@ -42,6 +47,12 @@ def command(arguments: list[str]) -> None:
     """Print the table; with `--out`, write it as CSV with the figures."""
     parsed = parse(CompareArguments, arguments, "mepol compare")
     at_least("runs", len(parsed.runs), 1)
+    learnt = {is_finetune_run(path) for path in parsed.runs}
+    if len(learnt) > 1:
+        raise ConfigError("explorations and fine-tuning runs have no measure in common: compare each kind by itself")
+    if learnt == {True}:
+        compare_learners.show(parsed.runs, parsed.out)
+        return
     groups = group_runs([Run.open(path) for path in parsed.runs])
     rows = [(group, samples_of(group), measure) for group in groups for measure in final_measures(group)]
     table = Table("runs", "seeds", "samples", "measure", "mean (95 % t)", "IQM (95 % bootstrap)")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mepol.errors import ConfigError
 
@@ -25,3 +28,31 @@ def parse(kind: Any, arguments: list[str], prog: str, default: Any = None) -> An
     flat = Annotated[kind, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes]
     extra = {} if default is None else {"default": default}
     return tyro.cli(flat, prog=prog, args=arguments, **extra)
+
+
+Tell = Callable[[int, int, str, bool], None]
+
+
+@contextmanager
+def counting(noun: str, total: int) -> Iterator[Tell]:
+    """A progress bar of `total` nouns on a terminal, a line each where the output goes elsewhere.
+
+    Yields tell(done, total, text, keep): on a terminal, only what is to be kept becomes a line of its own.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(),
+    )
+    live = stdout.is_terminal
+    with Progress(*columns, console=stdout, disable=not live) as bar:
+        task = bar.add_task(noun, total=total, state="")
+
+        def tell(done: int, total: int, text: str, keep: bool) -> None:
+            bar.update(task, completed=done, total=total, state=text)
+            if keep or not live:
+                bar.console.print(f"{noun} {done:4d}/{total}  {text}")
+
+        yield tell

@@ -16,13 +16,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mepol.errors import EnvironmentFault
-
-try:
-    from stable_baselines3.common.vec_env import VecEnv
-except ImportError as fault:
-    raise EnvironmentFault(
-        "fine-tuning needs Stable-Baselines3, which is not installed: pip install 'mepol[finetune]'"
-    ) from fault
+from mepol.sb3 import BatchVecEnv
 
 Floats = NDArray[np.float32]
 Info = dict[str, Any]
@@ -42,7 +36,7 @@ class Episode:
     """Whether it began at a reset of all, so that nothing but its own end could have cut it short."""
 
 
-class BatchedVecEnv(VecEnv):
+class BatchedVecEnv(BatchVecEnv):
     """M sub-environments behind one object. `env` must not reset itself and must take a `reset_mask`.
 
     Observations are float32, which is what Stable-Baselines3 computes with. `episodes` gathers what has finished
@@ -113,21 +107,3 @@ class BatchedVecEnv(VecEnv):
         self._return = np.zeros(self.num_envs)
         self._length = np.zeros(self.num_envs, dtype=np.int64)
         self._first = np.ones(self.num_envs, dtype=bool)
-
-    # What Stable-Baselines3 asks of single environments inside: there are none, so all M share one answer.
-
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The batch's attribute, once a sub-environment."""
-        return [getattr(self.env, attr_name)] * len(list(self._get_indices(indices)))
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refused: the sub-environments have no attributes of their own."""
-        raise EnvironmentFault(f"a batched environment has no sub-environments to set {attr_name!r} on")
-
-    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        """Refused: the sub-environments have no methods of their own."""
-        raise EnvironmentFault(f"a batched environment has no sub-environments to call {method_name!r} on")
-
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Never: wrappers go around the batch."""
-        return [False] * len(list(self._get_indices(indices)))

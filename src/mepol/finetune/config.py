@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import tyro
 
@@ -12,6 +13,9 @@ from mepol.errors import ConfigError
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
 ALGOS: tuple[str, ...] = get_args(Algo)
 ON_POLICY = ("trpo", "ppo")
+ROOMS = ("trpo", "ppo", "sac", "intrinsic")
+"""Where the settings of single learners lie."""
+ValueTarget = Literal["reward-to-go", "lambda"]
 
 
 @dataclass(frozen=True)
@@ -27,9 +31,13 @@ class TrpoConfig:
     cg_steps: int = 10
     """Conjugate-gradient steps."""
     cg_damping: float = 0.1
+    fisher_every: int = 10
+    """Fisher products use every so many-th state; 1 for all of them."""
     backtrack: float = 0.8
     """Factor of the line search."""
     max_backtracks: int = 10
+    value_target: ValueTarget = "reward-to-go"
+    """What the value function learns: discounted reward-to-go, or the lambda-returns of GAE."""
     value_rate: float = 1e-3
     """Learning rate of the value function (Adam)."""
     value_passes: int = 10
@@ -43,6 +51,7 @@ class TrpoConfig:
         _require(0 <= self.discount <= 1, "trpo.discount", self.discount, "from 0 to 1")
         _require(0 <= self.gae_lambda <= 1, "trpo.gae_lambda", self.gae_lambda, "from 0 to 1")
         _require(self.cg_steps >= 1, "trpo.cg_steps", self.cg_steps, "at least 1")
+        _require(self.fisher_every >= 1, "trpo.fisher_every", self.fisher_every, "at least 1")
         _require(0 < self.backtrack < 1, "trpo.backtrack", self.backtrack, "between 0 and 1")
         _require(self.max_backtracks >= 1, "trpo.max_backtracks", self.max_backtracks, "at least 1")
         _require(0 < self.value_rate < 1, "trpo.value_rate", self.value_rate, "between 0 and 1")
@@ -61,6 +70,8 @@ class PpoConfig:
     """How far from 1 a ratio of action probabilities still counts."""
     discount: float = 0.99
     gae_lambda: float = 0.97
+    value_target: ValueTarget = "reward-to-go"
+    """What the value function learns: discounted reward-to-go, or the lambda-returns of GAE."""
     passes: int = 10
     minibatches: int = 8
     target_kl: float = 0.015
@@ -141,6 +152,9 @@ class FinetuneConfig:
     seed: int = 0
     """Fixes everything: starts, action noise, initial weights, minibatches."""
     iterations: int = 100
+    stop_return: float | None = None
+    """End early, once the average return has been this or more for `stop_after` policies in a row."""
+    stop_after: int = 10
     horizon: int = 500
     """Steps of an episode that does not reach the goal."""
     hidden: tuple[int, ...] = (400, 300)
@@ -159,6 +173,7 @@ class FinetuneConfig:
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, "seed", self.seed, "from 0 to 2^63 - 1")
         _require(self.iterations >= 0, "iterations", self.iterations, "at least 0")
+        _require(self.stop_after >= 1, "stop_after", self.stop_after, "at least 1")
         _require(self.horizon >= 1, "horizon", self.horizon, "at least 1")
         _require(len(self.hidden) <= 30, "hidden", f"{len(self.hidden)} layers", "at most 30 layers")
         _require(all(1 <= w <= 65536 for w in self.hidden), "hidden", self.hidden, "widths from 1 to 65536")
@@ -174,6 +189,11 @@ class FinetuneConfig:
         return self.algo if self.algo in ON_POLICY else "sac"
 
     @property
+    def rooms(self) -> tuple[str, ...]:
+        """All of the learners' settings that `algo` reads."""
+        return (self.section,) if self.algo == self.section else (self.section, "intrinsic")
+
+    @property
     def steps(self) -> int:
         """Environment steps an iteration."""
         return {"trpo": self.trpo.steps, "ppo": self.ppo.steps, "sac": self.sac.steps}[self.section]
@@ -182,6 +202,14 @@ class FinetuneConfig:
     def lanes(self) -> int:
         """M, sub-environments side by side: each plays one horizon an iteration."""
         return self.steps // self.horizon
+
+
+def dotted_settings(config: FinetuneConfig, rooms: Sequence[str] = ROOMS) -> dict[str, Any]:
+    """The settings common to all learners and those in `rooms`, by their names on the command line (`trpo.kl`)."""
+    table = {name: value for name, value in vars(config).items() if name not in ROOMS}
+    for room in rooms:
+        table |= {f"{room}.{name}": value for name, value in vars(getattr(config, room)).items()}
+    return table
 
 
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:

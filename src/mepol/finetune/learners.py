@@ -17,7 +17,6 @@ import safetensors
 import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
-from sb3_contrib import TRPO
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.logger import Logger
@@ -35,6 +34,7 @@ from mepol.finetune.config import FinetuneConfig
 from mepol.finetune.initialise import architecture, in_unit_box, read_actor, write_actor
 from mepol.finetune.rollout import fill_replay, fill_rollout, squashed
 from mepol.finetune.state import State
+from mepol.finetune.trpo import SparseFisherTRPO
 from mepol.policy import GaussianPolicy
 
 
@@ -57,6 +57,7 @@ class OnPolicy:
 
     def __init__(self, env: BatchedVecEnv, config: FinetuneConfig, start: GaussianPolicy) -> None:
         self._env = env
+        self._value_target = (config.trpo if config.algo == "trpo" else config.ppo).value_target
         common: dict[str, Any] = {
             "n_steps": config.horizon,
             "policy_kwargs": architecture(start.widths[1:-1]),
@@ -71,7 +72,7 @@ class OnPolicy:
 
     def collect(self, seeds: list[int]) -> None:
         """Fill the rollout buffer with one horizon of each sub-environment."""
-        fill_rollout(self.model.rollout_buffer, self._env, self._actor, seeds)
+        fill_rollout(self.model.rollout_buffer, self._env, self._actor, seeds, self._value_target)
 
     def learn(self) -> None:
         """One update from the rollout buffer."""
@@ -203,7 +204,7 @@ def make_learner(
 
 def _trpo(env: BatchedVecEnv, config: FinetuneConfig, common: dict[str, Any]) -> Any:
     settings = config.trpo
-    return TRPO(
+    return SparseFisherTRPO(
         "MlpPolicy",
         env,
         learning_rate=settings.value_rate,
@@ -216,6 +217,7 @@ def _trpo(env: BatchedVecEnv, config: FinetuneConfig, common: dict[str, Any]) ->
         line_search_max_iter=settings.max_backtracks,
         n_critic_updates=settings.value_passes,
         target_kl=settings.kl,
+        fisher_every=settings.fisher_every,
         **common,
     )
 

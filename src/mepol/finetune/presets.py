@@ -26,6 +26,8 @@ _TABLES = {
 _SPINNING_UP = "Spinning Up's default (the paper used that library and does not say)"
 SOURCES = {
     "iterations": "paper, TRPO and SAC tables (they agree)",
+    "stop_return": "ours: off; the paper runs every iteration",
+    "stop_after": "ours",
     "horizon": "paper, TRPO table",
     "hidden": "paper: the same policies as in exploration",
     "log_std": "as in exploration",
@@ -35,12 +37,15 @@ SOURCES = {
     "trpo.gae_lambda": _SPINNING_UP,
     "trpo.cg_steps": _SPINNING_UP,
     "trpo.cg_damping": _SPINNING_UP,
+    "trpo.fisher_every": "ours: a tenth of the states, as the TRPO paper's appendix C",
     "trpo.backtrack": _SPINNING_UP,
     "trpo.max_backtracks": _SPINNING_UP,
+    "trpo.value_target": _SPINNING_UP,
     "trpo.value_rate": _SPINNING_UP,
     "trpo.value_passes": "ours: with the minibatches 80 Adam steps, Spinning Up's number, at an eighth of the cost",
     "trpo.value_minibatches": "ours: see value_passes",
     "ppo.steps": "ours: TRPO's; the paper has no PPO",
+    "ppo.value_target": "ours: TRPO's",
     "sac.steps": "ours: as many as updates; the paper does not say",
     "sac.updates": "paper, SAC table",
     "sac.learning_rate": "paper, SAC table",
@@ -52,7 +57,7 @@ SOURCES = {
     "intrinsic.extrinsic_weight": "paper: equal weights",
     "intrinsic.intrinsic_weight": "paper: equal weights",
     "intrinsic.skills": "paper",
-    "intrinsic.skill_sign": "the SMM paper's sign (docs/decisions.md, 20)",
+    "intrinsic.skill_sign": "the SMM paper's sign (docs/finetune.md)",
     "intrinsic.count_scale": "the codebase that the paper used (state-marginal-matching)",
 }
 

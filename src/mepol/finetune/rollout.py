@@ -3,7 +3,8 @@
 Stable-Baselines3's own loops evaluate the value function, a distribution object and several copies at every
 step, which costs more than a step of a light domain. Here a step is one pass of the actor's mean and one batched
 step; what the learner needs besides (values, log-probabilities, bootstraps) is computed once, for all steps together.
-The rollout buffer holds the same numbers as after the library's `collect_rollouts` (tests/finetune/test_rollout.py).
+The rollout buffer holds the same numbers as after the library's `collect_rollouts` (tests/finetune/test_rollout.py),
+but for what the value function learns: rewards-to-go, unless lambda-returns are asked for (docs/finetune.md).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.sac.policies import Actor
 
 from mepol.finetune.adapter import BatchedVecEnv, Floats
+from mepol.finetune.config import ValueTarget
 from mepol.finetune.initialise import read_actor
 
 Act = Callable[[Floats], Floats]
@@ -36,7 +38,13 @@ def one_thread() -> Iterator[None]:
 
 
 @torch.no_grad()
-def fill_rollout(buffer: RolloutBuffer, env: BatchedVecEnv, actor: ActorCriticPolicy, seeds: list[int]) -> None:
+def fill_rollout(
+    buffer: RolloutBuffer,
+    env: BatchedVecEnv,
+    actor: ActorCriticPolicy,
+    seeds: list[int],
+    value_target: ValueTarget = "reward-to-go",
+) -> None:
     """Restart `env` from its seeds and fill `buffer` (T, M) with steps of `actor`; noise from torch's generator."""
     box = env.action_space
     low, high = box.low, box.high  # type: ignore[attr-defined]
@@ -56,7 +64,23 @@ def fill_rollout(buffer: RolloutBuffer, env: BatchedVecEnv, actor: ActorCriticPo
                 cut += [(t, i, info["terminal_observation"]) for i, info in ended if info["TimeLimit.truncated"]]
     buffer.pos, buffer.full = buffer.buffer_size, True
     _judge(buffer, actor, cut)
-    buffer.compute_returns_and_advantage(actor.predict_values(torch.from_numpy(obs)), starts)
+    last = actor.predict_values(torch.from_numpy(obs))
+    buffer.compute_returns_and_advantage(last, starts)
+    if value_target == "reward-to-go":
+        after = np.where(starts, 0, last.numpy().flatten())
+        buffer.returns[:] = rewards_to_go(buffer.rewards, buffer.episode_starts, after, buffer.gamma)
+
+
+def rewards_to_go(rewards: Floats, starts: Floats, after: Floats, discount: float) -> Floats:
+    """(T, M) discounted sums of the rewards from each step to its episode's end.
+
+    rewards, starts: (T, M), and whether a step is an episode's first. after: (M,) what follows the last step is worth.
+    """
+    sums = np.empty_like(rewards)
+    for t in reversed(range(len(rewards))):
+        sums[t] = after = rewards[t] + discount * after
+        after = np.where(starts[t], 0, after)  # the step before belongs to another episode
+    return sums
 
 
 def _judge(buffer: RolloutBuffer, actor: ActorCriticPolicy, cut: list[tuple[int, int, Floats]]) -> None:

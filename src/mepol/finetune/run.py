@@ -161,7 +161,7 @@ def _restore(run: FinetuneRun, learner: OnPolicy | OffPolicy, explorer: Gaussian
 
 
 def _drive(run: FinetuneRun, learner: OnPolicy | OffPolicy, first: int, samples: int, report: Report) -> None:
-    """Iteration after iteration to the end; the last policy is measured too, on a batch that is not counted."""
+    """Iteration after iteration to the end, or until it is solved; the last policy is measured too, uncounted."""
     config = run.config
     held, saved, saved_at = _held(learner, first, samples), -1, -np.inf
     try:
@@ -169,7 +169,7 @@ def _drive(run: FinetuneRun, learner: OnPolicy | OffPolicy, first: int, samples:
             if time.monotonic() - saved_at >= 60 * config.checkpoint_minutes:
                 run.save_checkpoint(*held)
                 saved, saved_at = iteration, time.monotonic()
-            last = iteration == config.iterations
+            last = iteration == config.iterations or is_solved(run, iteration)
             with drawing_from(stream(config.seed, Stream.ITERATION, iteration)):
                 row = _iterate(learner, config, iteration, samples, learn=not last)
             run.append(row)
@@ -179,9 +179,20 @@ def _drive(run: FinetuneRun, learner: OnPolicy | OffPolicy, first: int, samples:
                     run.save_segment(iteration + 1, learner.segment(config.horizon), _kept(config))
                 held = _held(learner, iteration + 1, samples)
             report(Progress(row, config.iterations))
+            if last:
+                break
     finally:  # however it ends: the state of the last whole iteration reaches the disk
         if held[0] != saved:
             run.save_checkpoint(*held)
+
+
+def is_solved(run: FinetuneRun, iteration: int) -> bool:
+    """Whether the policies just before `iteration` are all as good as the settings ask of a run to end early."""
+    level, wanted = run.config.stop_return, run.config.stop_after
+    if level is None or iteration < wanted:
+        return False
+    returns = [row.average_return for row in run.rows()[iteration - wanted : iteration]]
+    return all(r is not None and r >= level for r in returns)
 
 
 def _held(learner: OnPolicy | OffPolicy, iteration: int, samples: int) -> tuple[int, bytes, bytes | None]:

@@ -14,16 +14,17 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mepol.config import read_json, to_json
+from mepol.config import MAX_CONFIG, read_json, to_json
 from mepol.errors import RunError
 from mepol.files import read_text, remove_leftovers, sync, write_bytes, write_text
 from mepol.finetune.config import FinetuneConfig
-from mepol.store import hold, require_trusted, writing
+from mepol.store import hold, is_empty_entry, require_trusted, require_unused, writing
 
 FOLDERS = ("checkpoints", "replay")
 ENTRIES = (*FOLDERS, "lock", "config.json", "metrics.csv", "initial.safetensors", "policy.safetensors")
@@ -57,17 +58,31 @@ class FinetuneRun:
 
     @staticmethod
     def create(path: Path, config: FinetuneConfig, explorer: bytes | None) -> FinetuneRun:
-        """Make a new run directory; one that already holds anything is refused. config.json comes last."""
-        with writing(path, ""):
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise RunError(f"{path} already exists and is not empty; choose another --out, or --resume it")
-            for folder in FOLDERS:
-                (path / folder).mkdir(parents=True)
-            if explorer is not None:
-                write_bytes(path / "initial.safetensors", explorer)
-            write_text(path / "metrics.csv", _line(COLUMNS))
-            write_text(path / "config.json", to_json(config))
-        return FinetuneRun(path, config)
+        """Make a new run directory; one that already holds anything is refused, never overwritten.
+
+        config.json comes last: a directory without it is what a crash left of this very function, and is used again.
+        """
+
+        def is_debris(entry: Path) -> bool:
+            if entry.name == "initial.safetensors":
+                return entry.is_file() and not entry.is_symlink() and entry.read_bytes() == explorer
+            sizes = {"lock": 32, "metrics.csv": len(_line(COLUMNS))}
+            return is_empty_entry(entry, FOLDERS, sizes, ("config.json", "initial.safetensors", *sizes))
+
+        run = FinetuneRun(path, config)
+        with writing(path, "; choose another --out"):
+            require_unused(path, is_debris)
+            path.mkdir(parents=True, exist_ok=True)
+            with run.lock():
+                require_unused(path, is_debris)  # nor has another process used it since
+                remove_leftovers(path)
+                for folder in FOLDERS:
+                    (path / folder).mkdir(exist_ok=True)
+                if explorer is not None:
+                    write_bytes(path / "initial.safetensors", explorer)
+                write_text(path / "metrics.csv", _line(COLUMNS))
+                write_text(path / "config.json", to_json(config))
+        return run
 
     @staticmethod
     def open(path: Path) -> FinetuneRun:
@@ -153,6 +168,14 @@ class FinetuneRun:
         with writing(self.path / "config.json", ""):
             write_text(self.path / "config.json", to_json(config))
         return FinetuneRun(self.path, config)
+
+
+def is_finetune_run(path: Path) -> bool:
+    """Whether the run in `path` learnt a task; what cannot be told is left to whoever opens it."""
+    try:
+        return "task" in json.loads(read_text(path / "config.json", MAX_CONFIG))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
 
 
 def _number(path: Path) -> int:

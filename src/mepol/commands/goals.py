@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import tyro
-from rich.console import Console
 
+from mepol.commands.terminal import at_least, parse, stdout
 from mepol.domain import Domain, closing, env_of
 from mepol.errors import ConfigError, RunError
 from mepol.evaluate.goal_coverage import GoalCoverage, goal_coverage, reachable_cells
@@ -35,12 +35,11 @@ class GoalsArguments:
     """Print JSON instead of sentences."""
 
 
-def run_goals(arguments: list[str], console: Console) -> None:
+def command(arguments: list[str]) -> None:
     """Measure, print the numbers, and write the map into the run's figures/."""
-    parsed = tyro.cli(GoalsArguments, prog="mepol goals", args=arguments)
-    for name, value, least in (("trajectories", parsed.trajectories, 1), ("seed", parsed.seed, 0)):
-        if value < least:
-            raise ConfigError(f"{name} = {value} is not possible: it must be at least {least}")
+    parsed = parse(GoalsArguments, arguments, "mepol goals")
+    at_least("trajectories", parsed.trajectories, 1)
+    at_least("seed", parsed.seed, 0)
     run = Run.open(parsed.run)
     coverage, grid = measure(run, parsed.trajectories, parsed.seed)
     figure, table = _write(run, coverage, grid)
@@ -52,14 +51,14 @@ def run_goals(arguments: list[str], console: Console) -> None:
             "goals_hit": coverage.goals_hit,
             "trajectories": coverage.trajectories,
         }
-        console.print(json.dumps({"run": str(run.path), **numbers}))
+        stdout.print(json.dumps({"run": str(run.path), **numbers}))
         return
-    console.print(
+    stdout.print(
         f"zero-shot hit rate {coverage.mean_hit_rate:.3f} over {coverage.goals.sum()} goals "
         f"({coverage.goals_hit} met by some trajectory of {coverage.trajectories}), "
         f"{coverage.mean_steps_to_hit:.0f} of {run.config.horizon} steps to a hit"
     )
-    console.print(f"map {figure}\ntable {table}")
+    stdout.print(f"map {figure}\ntable {table}")
 
 
 def measure(run: Run, trajectories: int, seed: int) -> tuple[GoalCoverage, Grid]:

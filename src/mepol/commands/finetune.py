@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 
+from mepol.commands.terminal import Tell, counting, stdout
 from mepol.errors import ConfigError
 from mepol.finetune.config import FinetuneConfig
 from mepol.finetune.presets import default_config
-from mepol.finetune.store import FinetuneRow
+from mepol.finetune.store import FinetuneRow, FinetuneRun
 from mepol.finetune.tasks import TASKS
+
+if TYPE_CHECKING:
+    from mepol.finetune.run import Progress
 
 USAGE = """\
 mepol finetune TASK [--init RUN|none] [--algo trpo|ppo|sac|smm|icm|pseudocount] [--seed S] [--iterations I] [--out DIR]
@@ -33,11 +37,11 @@ class FinetuneArguments:
     """Continue the run in this directory instead; of the settings only --iterations is read."""
 
 
-def run_command(arguments: list[str], console: Console) -> None:
-    """Parse, learn, and print a line an iteration."""
+def command(arguments: list[str]) -> None:
+    """Parse, learn, and show how it goes."""
     if not arguments or arguments[0].startswith("-"):
         if arguments and arguments[0] in ("-h", "--help"):
-            console.print(f"{USAGE}\ntasks: {', '.join(TASKS)}\n`mepol finetune {next(iter(TASKS))} --help`: settings")
+            stdout.print(f"{USAGE}\ntasks: {', '.join(TASKS)}\n`mepol finetune {next(iter(TASKS))} --help`: settings")
             return
         raise ConfigError(f"finetune needs a task first; tasks: {', '.join(TASKS)}, or a goal module:function")
     task, (env, rest) = arguments[0], _take(arguments[1:], "--env")
@@ -45,27 +49,32 @@ def run_command(arguments: list[str], console: Console) -> None:
         raise ConfigError(f"the task {task!r} has its own environment: leave --env out")
     config = default_config(task, env)
     parsed = tyro.cli(FinetuneArguments, prog=f"mepol finetune {task}", args=rest, default=FinetuneArguments(config))
-    from mepol.finetune.run import Progress, finetune, resume  # needs Stable-Baselines3: --help does not
-
-    def report(progress: Progress) -> None:
-        console.print(f"iteration {progress.row.iteration:4d}/{progress.iterations}  {_text(progress.row)}")
+    from mepol.finetune.run import finetune, resume  # needs Stable-Baselines3: --help does not
 
     if parsed.resume is not None:
         given = any(word.split("=")[0] == "--iterations" for word in rest)
-        length = parsed.config.iterations if given else None
-        run = resume(parsed.resume, task=task, env=config.env, iterations=length, report=report)
+        length = parsed.config.iterations if given else FinetuneRun.open(parsed.resume).config.iterations
+        with counting("iteration", length) as tell:
+            report = _teller(tell)
+            run = resume(parsed.resume, task=task, env=config.env, iterations=length, report=report)
     else:
         config = parsed.config
         start = "scratch" if config.init == "none" else "explorer"
         name = f"{task.replace(':', '-')}-{config.algo}-{start}-seed-{config.seed}"
-        console.print(f"{task} with {config.algo}: {config.iterations} iterations of {config.lanes} x {config.horizon}")
-        run = finetune(config, parsed.out or Path("runs") / name, report)
+        stdout.print(f"{task} with {config.algo}: {config.iterations} iterations of {config.lanes} x {config.horizon}")
+        with counting("iteration", config.iterations) as tell:
+            run = finetune(config, parsed.out or Path("runs") / name, _teller(tell))
     first, last = run.rows()[0], run.rows()[-1]
-    console.print(
+    stdout.print(
         f"average return {_number(first.average_return)} -> {_number(last.average_return)}, "
         f"success rate {_number(first.success_rate)} -> {_number(last.success_rate)}, {last.samples} samples"
     )
-    console.print(f"run directory {run.path}")
+    stdout.print(f"run directory {run.path}")
+
+
+def _teller(tell: Tell) -> Callable[[Progress], None]:
+    """Every tenth iteration stays on the screen."""
+    return lambda p: tell(p.row.iteration, p.iterations, _text(p.row), p.row.iteration % 10 == 0)
 
 
 def _text(row: FinetuneRow) -> str:

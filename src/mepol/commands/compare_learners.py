@@ -1,0 +1,64 @@
+"""`mepol compare` of fine-tuning runs: a table of where they end, and the learning curves of each task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from mepol.commands.terminal import stdout
+from mepol.errors import RunError
+from mepol.evaluate import mean_interval
+from mepol.figures.bands import draw_bands
+from mepol.files import write_text
+from mepol.finetune.curves import MEASURES, SOLVED, Learner, curves_csv, last_row, learners, learning_band, solved_at
+from mepol.finetune.store import FinetuneRun
+
+LABELS = {
+    "average_return": "average return",
+    "success_rate": "success rate",
+    "steps_to_goal": "steps to the goal",
+}
+
+
+def show(paths: Sequence[Path], out: Path | None) -> None:
+    """Print the table; with `out`, write curves.csv and a picture a task and measure there."""
+    found = learners([FinetuneRun.open(path) for path in paths])
+    table = Table("task", "learner", "seeds", "policy", "average return", f"reaches {SOLVED} at")
+    table.columns[0].no_wrap = True
+    for learner in found:
+        table.add_row(*_line(learner))
+    stdout.print(table, soft_wrap=False)
+    if out is not None:
+        for path in write_curves(found, out):
+            stdout.print(f"  {path}")
+
+
+def _line(learner: Learner) -> tuple[str, ...]:
+    """One row of the table; `policy` is the last iteration of the seed that got least far."""
+    rows = [row for run in learner.runs if (row := last_row(run)) is not None]
+    if len(rows) < len(learner.runs):
+        missing = len(learner.runs) - len(rows)
+        raise RunError(f"{missing} of the runs {learner.task} {learner.name!r} have no finished episode yet")
+    mean = mean_interval([row.average_return for row in rows if row.average_return is not None])
+    reached = " ".join("-" if (at := solved_at(run)) is None else str(at) for run in learner.runs)
+    return learner.task, learner.name, str(len(rows)), str(min(row.iteration for row in rows)), str(mean), reached
+
+
+def write_curves(found: Sequence[Learner], out: Path) -> list[Path]:
+    """curves.csv, and TASK-MEASURE.png of every task and measure."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / "curves.csv", curves_csv(found))
+    except OSError as fault:
+        raise RunError(f"cannot write {out}: {fault}") from fault
+    paths = [out / "curves.csv"]
+    for task in dict.fromkeys(learner.task for learner in found):
+        mine = [learner for learner in found if learner.task == task]
+        for measure in MEASURES:
+            bands = {one.name: curve for one in mine if (curve := learning_band(one, measure)) is not None}
+            if bands:
+                target = out / f"{task.replace(':', '-')}-{measure.replace('_', '-')}.png"
+                paths.append(draw_bands(bands, target, title=task, x="iterations", y=LABELS[measure]))
+    return paths

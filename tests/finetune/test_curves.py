@@ -1,0 +1,100 @@
+"""Fine-tuning runs are grouped by learner, and their curves end where they should."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mepol.cli import main
+from mepol.evaluate import mean_interval
+from mepol.finetune.config import FinetuneConfig, TrpoConfig
+from mepol.finetune.curves import ended_solved, learners, learning_band, solved_at
+from mepol.finetune.store import FinetuneRow, FinetuneRun
+
+BASE = FinetuneConfig(task="grid-goal1", iterations=4, stop_return=0.95, stop_after=2)
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def write(name: str, returns: Sequence[float], **changes: object) -> FinetuneRun:
+        """A run whose policies had these average returns; it learnt from all but the last."""
+        run = FinetuneRun.create(tmp_path / name, dataclasses.replace(BASE, **changes), None)
+        for i, value in enumerate(returns):
+            learnt = 1.0 if i < len(returns) - 1 else None
+            steps = 100.0 if value else None
+            run.append(FinetuneRow(i, 5000 * i, value, value / 2, steps, 10, 1.0, learnt))
+        return run
+
+    return write
+
+
+def test_learners_are_told_apart_by_algorithm_start_and_settings(write):
+    runs = [
+        write("a1", [0], seed=1, init="runs/explorer-seed-1"),
+        write("a0", [0], seed=0, init="runs/explorer-seed-0", threads=2),
+        write("b", [0]),
+        write("c", [0], algo="smm"),
+        write("d", [0], task="grid-goal2"),
+        write("e", [0], trpo=TrpoConfig(kl=0.5)),
+    ]
+    found = learners(runs)
+    assert [(one.task, one.name) for one in found] == [
+        ("grid-goal1", "trpo from explorer"),
+        ("grid-goal1", "trpo from scratch trpo.kl=0.01"),
+        ("grid-goal1", "smm from scratch"),
+        ("grid-goal2", "trpo from scratch"),
+        ("grid-goal1", "trpo from scratch trpo.kl=0.5"),
+    ]
+    assert [run.config.seed for run in found[0].runs] == [0, 1]
+
+
+def test_a_solved_run_keeps_its_last_value_and_a_stopped_one_ends_the_band(write):
+    solved, whole = write("a", [0, 1, 1], seed=0), write("b", [0, 0, 0.5, 0.5, 0.9], seed=1)
+    assert (ended_solved(solved), ended_solved(whole)) == (True, False)
+    assert (solved_at(solved), solved_at(whole)) == (1, 4)
+    band = learning_band(learners([solved, whole])[0], "average_return")
+    assert band is not None
+    np.testing.assert_allclose(band.x, [0, 1, 2, 3, 4])
+    np.testing.assert_allclose(band.centre, [0, 0.5, 0.75, 0.75, 0.95])
+    steps = learning_band(learners([solved, whole])[0], "steps_to_goal")
+    assert steps is not None
+    assert (steps.low[0], steps.high[0]) == (100.0, 100.0)
+    truth = mean_interval([1, 0.9])  # wider than any return can be
+    assert truth.low is not None
+    assert (band.low[4], band.high[4], band.n) == (pytest.approx(truth.low), 1.0, 2)
+    assert truth.high is not None
+    assert truth.high > 1
+    under_way = write("c", [0, 0, 0], seed=2)
+    (under_way.path / "metrics.csv").write_text((whole.path / "metrics.csv").read_text().split("2,")[0])
+    band = learning_band(learners([solved, whole, under_way])[0], "average_return")
+    assert band is not None
+    assert len(band.x) == 2
+
+
+def test_compare_of_fine_tuning_runs(write, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    runs = [write("a", [0, 1, 1]), write("b", [0, 0.5, 1, 1], seed=1), write("c", [0] * 5, algo="sac")]
+    assert main(["compare", *(str(run.path) for run in runs), "--out", str(tmp_path / "out")]) == 0
+    text = capsys.readouterr().out
+    assert "1 2" in text
+    assert "trpo from scratch" in text
+    with (tmp_path / "out" / "curves.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 + 4 + 5
+    assert (rows[4]["learner"], rows[4]["seed"], rows[4]["average_return"]) == ("trpo from scratch", "1", "0.5")
+    assert rows[-1]["steps_to_goal"] == ""
+    for measure in ("average-return", "success-rate", "steps-to-goal"):
+        assert Image.open(tmp_path / "out" / f"grid-goal1-{measure}.png").width > 100
+    (tmp_path / "exploration").mkdir()
+    (tmp_path / "exploration" / "config.json").write_text("{}")
+    assert main(["compare", str(runs[0].path), str(tmp_path / "exploration")]) == 2
+    assert "each kind by itself" in capsys.readouterr().err
+    FinetuneRun.create(tmp_path / "empty", BASE, None)
+    assert main(["compare", str(tmp_path / "empty")]) == 1
+    assert "no finished episode" in capsys.readouterr().err
