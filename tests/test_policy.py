@@ -338,3 +338,12 @@ def test_a_header_that_promises_more_than_the_file_holds_is_refused(tmp_path: Pa
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"\0" * 8)
     with pytest.raises(PolicyFileError):
         load_policy(path)
+
+
+def test_a_mirrored_policy_has_no_mean_and_learns_in_every_layer(make_policy: Callable) -> None:
+    policy = make_policy(hidden=(12, 8))
+    policy.mirror()
+    states = torch.from_numpy(np.random.default_rng(0).uniform(-6, 6, (50, 2))).float()
+    assert policy.mean(states).abs().max() <= 1e-6  # what cancels is summed in some order
+    policy.log_prob(states, torch.ones(50, 2)).mean().backward()
+    assert all(p.grad.abs().max() > 0 for p in policy.layers.parameters())

@@ -97,6 +97,8 @@ class PolicyConfig:
     """Initial ln of the standard deviation of every action."""
     zero_mean_steps: int = 100
     """Regression steps that bring the initial mean to zero; 0 leaves the Xavier start."""
+    mirror: bool = False
+    """Start from a mean of exactly zero: units of the last hidden layer in pairs that cancel (before any regression)."""
     scale_inputs: bool = False
     """Map each bounded observation coordinate to +-input_range at the network's input (the paper feeds raw states)."""
     input_range: float = 1.0
@@ -106,6 +108,8 @@ class PolicyConfig:
         _require_widths(self.hidden, "hidden")
         _require(-20 <= self.log_std <= 5, "log_std", self.log_std, "between -20 and 5")
         _require(self.zero_mean_steps >= 0, "zero_mean_steps", self.zero_mean_steps, "at least 0")
+        paired = bool(self.hidden) and self.hidden[-1] % 2 == 0
+        _require(paired or not self.mirror, "hidden", self.hidden, "even in its last width to be mirrored")
         _require(0 < self.input_range < math.inf, "input_range", self.input_range, "above 0 and finite")
 
 

@@ -83,6 +83,20 @@ class GaussianPolicy(nn.Module):
                 tensor.copy_(torch.from_numpy(rng.uniform(-bound, bound, tuple(tensor.shape))))
         self.log_std.fill_(log_std)
 
+    @torch.no_grad()
+    def mirror(self) -> None:
+        """Pair the units of the last hidden layer, alike inside and opposite outside: the mean is exactly zero.
+
+        Unlike a zero output layer this lets gradients through to every layer from the first step
+        (Zhang et al. 2020 call it antisymmetrical initialisation).
+        """
+        inner, outer = self.layers[-2], self.layers[-1]
+        assert isinstance(inner, nn.Linear) and isinstance(outer, nn.Linear)
+        half = inner.out_features // 2
+        inner.weight[half:], inner.bias[half:] = inner.weight[:half], inner.bias[:half]
+        outer.weight[:, half:] = -outer.weight[:, :half]
+        outer.bias.zero_()
+
     def centre(self, space: Box, rng: np.random.Generator, *, steps: int = 100, samples: int = 5000) -> None:
         """Regress the mean to zero over the observation space: the paper's common start across seeds.
 

@@ -246,7 +246,8 @@ _SMALL: dict[str, Any] = {
     "hidden": (64, 64),
     "scale_inputs": True,
     "input_range": 3.0,
-    "zero_mean_steps": 300,
+    "zero_mean_steps": 0,
+    "mirror": True,
 }
 # Where physics is the wall, and the noise of long returns the reason to need so much of it: a critic.
 _CRITIC: dict[str, Any] = {"rule": "advantage", "learning_rate": 6e-5, "max_steps": 4, "policy_kl": 0.02}

@@ -63,6 +63,8 @@ def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
         shift, scale = input_scaling(domain, config.policy.input_range)
         policy.shift.copy_(torch.from_numpy(shift))
         policy.scale.copy_(torch.from_numpy(scale))
+    if config.policy.mirror:
+        policy.mirror()
     if config.policy.zero_mean_steps:
         rng = np.random.default_rng(stream(config.seed, Stream.ZERO_MEAN))
         policy.centre(domain.space, rng, steps=config.policy.zero_mean_steps)
