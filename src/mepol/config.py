@@ -98,7 +98,7 @@ class PolicyConfig:
     zero_mean_steps: int = 100
     """Regression steps that bring the initial mean to zero; 0 leaves the Xavier start."""
     mirror: bool = False
-    """Start from a mean of exactly zero: units of the last hidden layer in pairs that cancel (before any regression)."""
+    """Start from a mean of exactly zero: units of the last hidden layer in pairs that cancel, before any regression."""
     scale_inputs: bool = False
     """Map each bounded observation coordinate to +-input_range at the network's input (the paper feeds raw states)."""
     input_range: float = 1.0

@@ -91,7 +91,8 @@ class GaussianPolicy(nn.Module):
         (Zhang et al. 2020 call it antisymmetrical initialisation).
         """
         inner, outer = self.layers[-2], self.layers[-1]
-        assert isinstance(inner, nn.Linear) and isinstance(outer, nn.Linear)
+        assert isinstance(inner, nn.Linear)
+        assert isinstance(outer, nn.Linear)
         half = inner.out_features // 2
         inner.weight[half:], inner.bias[half:] = inner.weight[:half], inner.bias[:half]
         outer.weight[:, half:] = -outer.weight[:, :half]
