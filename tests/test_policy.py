@@ -99,6 +99,18 @@ def test_the_number_of_threads_changes_no_digit_of_an_action(make_policy: Callab
         np.testing.assert_array_equal(*actions)
 
 
+def test_a_responder_gives_the_policy_s_mean_and_spread_to_the_bit(make_policy: Callable) -> None:
+    policy = make_policy(3, 2, hidden=(40, 50))
+    policy.shift.copy_(torch.tensor([1.0, 0.0, -2.0]))
+    policy.scale.copy_(torch.tensor([2.0, 1.0, 0.3]))
+    obs = np.random.default_rng(0).standard_normal((12, 3)).astype(np.float32)
+    mean = policy.mean(torch.from_numpy(obs)).detach().numpy()
+    respond, noise = policy.responder(), policy.noise((12,), np.random.default_rng(4))
+    np.testing.assert_array_equal(respond(obs, None), mean)
+    np.testing.assert_array_equal(respond(obs, noise), mean + noise * np.exp(np.float32(-0.5)))
+    np.testing.assert_array_equal(respond(obs, noise), policy.act(obs, np.random.default_rng(4)))
+
+
 # --- start --------------------------------------------------------------------------------------------------------
 
 

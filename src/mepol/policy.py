@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +15,28 @@ import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from mepol.errors import PolicyFileError
 from mepol.files import DIGEST, is_intact, require_file, tensor_bytes, write_bytes
 
 FORMAT = "mepol-policy-1"
+Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Products as small as a policy's run faster on one thread, and round alike whatever the number of cores.
+
+    The number belongs to the process. Threads that act at once are therefore to be started within this context.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class GaussianPolicy(nn.Module):
@@ -41,10 +59,11 @@ class GaussianPolicy(nn.Module):
 
     def mean(self, states: Tensor) -> Tensor:
         """(..., S) states -> (..., A) mean actions."""
+        *hidden, last = self.layers  # a slice would build a module, which costs as much as a layer of ten rows
         x = (states - self.shift) / self.scale
-        for layer in self.layers[:-1]:
+        for layer in hidden:
             x = layer(x).relu_()
-        out: Tensor = self.layers[-1](x)
+        out: Tensor = last(x)
         return out
 
     def log_prob(self, states: Tensor, actions: Tensor) -> Tensor:
@@ -52,23 +71,34 @@ class GaussianPolicy(nn.Module):
         z = (actions - self.mean(states)) * torch.exp(-self.log_std)
         return -0.5 * z.square().sum(-1) - self.log_std.sum() - 0.5 * math.log(2 * math.pi) * self.log_std.numel()
 
-    @torch.no_grad()
     def act(
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[np.float32]:
         """(S,) or (M, S) observations -> actions (A,) or (M, A) float32, drawn with `rng`."""
-        states = torch.from_numpy(np.asarray(obs, dtype=np.float32))
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # products this small round differently, and run slower, on several threads
-        try:
-            mean: NDArray[np.float32] = self.mean(states).numpy()
-        finally:
-            torch.set_num_threads(threads)
-        if deterministic:
-            return mean
-        noise = rng.standard_normal(mean.shape, dtype=np.float32)
-        drawn: NDArray[np.float32] = mean + noise * np.exp(self.log_std.numpy())
-        return drawn
+        return self.responder()(obs, None if deterministic else self.noise(np.shape(obs)[:-1], rng))
+
+    def noise(self, rows: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
+        """(*rows, A) draws from N(0, 1): what `act` draws for as many observations."""
+        return rng.standard_normal((*rows, self.widths[-1]), dtype=np.float32)
+
+    def responder(self) -> Responder:
+        """The policy of this moment as a function: (..., S) observations, (..., A) noise -> mean + std * noise.
+
+        Without noise it gives the mean. Looking the weights up takes as long as a product with ten rows, so a loop
+        makes one responder and keeps it.
+        """
+        shift, scale, std = self.shift.numpy(), self.scale.numpy(), np.exp(self.log_std.detach().numpy())
+        *hidden, last = [tuple(tensor.detach() for tensor in layer.parameters()) for layer in self.layers]
+
+        def respond(obs: NDArray[np.floating], noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
+            with one_thread():
+                x = torch.from_numpy((np.asarray(obs, dtype=np.float32) - shift) / scale)
+                for weight, bias in hidden:
+                    x = linear(x, weight, bias).relu_()
+                mean: NDArray[np.float32] = linear(x, *last).numpy()
+            return mean if noise is None else mean + noise * std
+
+        return respond
 
     @torch.no_grad()
     def initialise(self, rng: np.random.Generator, *, log_std: float) -> None:

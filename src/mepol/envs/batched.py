@@ -25,6 +25,8 @@ from mepol.errors import EnvironmentFault
 
 Array = NDArray[np.float64]
 Frame = NDArray[np.uint8]
+Step = tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+"""What a step gives: observations (M, S), rewards, terminated and truncated (M,), info."""
 
 
 class BatchedEnv(VectorEnv[Array, Array, Array]):
@@ -85,17 +87,41 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
             raise EnvironmentFault(f"{len(rngs)} seeds for {self.num_envs} environments")
         self._rngs = [new or old for new, old in zip(rngs, self._rngs, strict=True)]
 
-    def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:  # type: ignore[override]
+    def step(self, actions: Array) -> Step:  # type: ignore[override]
         """Clip (M, A) actions to the action space and move; the reward is always 0."""
-        box = self.single_action_space
-        assert isinstance(box, Box)
-        self.advance(np.clip(np.asarray(actions, dtype=np.float64), box.low, box.high))
+        self.advance(self.clip(actions))
         never = np.zeros(self.num_envs, dtype=bool)
         return self.observe(), np.zeros(self.num_envs), never, never.copy(), {}
+
+    def clip(self, actions: Array) -> Array:
+        """(..., A) actions as float64, brought into the action space."""
+        box = self.single_action_space
+        assert isinstance(box, Box)
+        return np.clip(np.asarray(actions, dtype=np.float64), box.low, box.high)
 
     def render(self) -> tuple[Frame, ...] | None:
         """One frame a sub-environment, or None without a render mode."""
         return tuple(self.picture(i) for i in range(self.num_envs)) if self.render_mode else None
+
+
+class DivisibleEnv(BatchedEnv):
+    """A batch that can also be stepped in parts, by threads of the caller.
+
+    threads: how many threads it is meant to be stepped by.
+    """
+
+    threads: int
+
+    @property
+    @abstractmethod
+    def divisible(self) -> bool:
+        """Whether `step_rows` does what `step` does."""
+
+    @abstractmethod
+    def step_rows(self, rows: slice, actions: Array) -> Step:
+        """Step the sub-environments start .. stop of `rows` alone by (R, A) actions; what returns is theirs, as of
+        `step`. Different threads may step different rows at the same time.
+        """
 
 
 class SingleEnv(gymnasium.Env[Array, Array]):

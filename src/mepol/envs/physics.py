@@ -2,19 +2,20 @@
 
 Each sub-environment owns one `MjData`, so contacts and solver warm starts carry over from step to step exactly as
 in Gymnasium's environments. (`mujoco.rollout` is about as fast, but drops the warm start between calls, after which
-the trajectories part.) `mj_step` lets go of the interpreter lock, so plain threads run in parallel. Every thread
-takes another sub-environment as soon as it is done with one; who steps which one cannot be seen in the result.
+the trajectories part.) `mj_step` lets go of the interpreter lock, so plain threads run in parallel. In `step`, every
+thread takes another sub-environment as soon as it is done with one; with `step_rows`, threads of the caller step
+different ones and need not meet at all. Who steps which one cannot be seen in the result.
 
 A state is qpos followed by qvel, in float64, un-normalised; a domain may append more.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from mepol.envs.batched import Array, BatchedEnv, Frame
+from mepol.envs.batched import Array, DivisibleEnv, Frame, Step
 from mepol.errors import EnvironmentFault
 
 try:
@@ -43,7 +44,7 @@ FATAL = (
 )
 
 
-class MujocoVectorEnv(BatchedEnv):
+class MujocoVectorEnv(DivisibleEnv):
     """M simulations of one model. A domain adds where a simulation starts (`start`, by way of `place`).
 
     model:      compiled model; it is shared and never changed.
@@ -79,9 +80,13 @@ class MujocoVectorEnv(BatchedEnv):
         self.threads = min(num_envs, threads or _cores())
         # The calling thread steps too, so that one thread needs no pool at all.
         self._pool = ThreadPoolExecutor(self.threads - 1, "mepol-physics") if self.threads > 1 else None
-        # The counters are views of MuJoCo's own memory: reading them costs no call.
+        # Views of MuJoCo's own memory. After a step the processor's caches are full of physics, and whatever else
+        # runs between two steps is several times slower than alone: what is read at each is looked up here.
         first, last = int(FATAL[0]), int(FATAL[-1])
         self._counters = [data.warning.number[first : last + 1] for data in self.data]
+        self._controls = [data.ctrl for data in self.data]
+        self._places = [(data.qpos, data.qvel) for data in self.data]
+        self._nq, self._dofs = model.nq, model.nq + model.nv
         self._states = np.zeros((num_envs, len(names)))
         self._next = np.zeros_like(self._states)
         self._warning = np.full(num_envs, "", dtype=object)
@@ -102,20 +107,17 @@ class MujocoVectorEnv(BatchedEnv):
 
     def read(self, i: int, state: Array) -> None:
         """Write the state of simulation i into `state` (S,)."""
-        data, nq = self.data[i], self.model.nq
-        state[:nq] = data.qpos
-        state[nq : nq + self.model.nv] = data.qvel
+        state[: self._nq], state[self._nq : self._dofs] = self._places[i]
 
     def advance(self, actions: Array) -> None:
         """Step all simulations by `frame_skip` physics steps under constant controls."""
-        if self.closed:
-            raise EnvironmentFault("this environment is closed: make a new one to go on")
+        self._require_open()
         controls = self.control(actions)
         # Threads take from both ends until they meet, so that none waits long for another and each steps about the
         # same simulations every time. Taking one is atomic.
         queue = deque(range(self.num_envs))
         ends = (queue.popleft, queue.pop)
-        with _quiet():
+        with QUIET:
             helpers = [
                 self._pool.submit(self._drain, ends[n % 2], controls) for n in range(1, self.threads) if self._pool
             ]
@@ -126,11 +128,7 @@ class MujocoVectorEnv(BatchedEnv):
                 wait(helpers)
             for helper in helpers:
                 helper.result()
-        good = self._warning == ""
-        broken = good & ~np.isfinite(self._next).all(axis=1)
-        self._warning[broken] = "NaN or infinite state"
-        good &= ~broken
-        self._states[good] = self._next[good]
+        self._keep_good(slice(0, self.num_envs))
 
     def _drain(self, take: Callable[[], int], controls: Array) -> None:
         while True:
@@ -138,24 +136,63 @@ class MujocoVectorEnv(BatchedEnv):
                 i = take()
             except IndexError:
                 return
-            if self._warning[i]:
-                continue
-            data = self.data[i]
-            data.ctrl[:] = controls[i]
-            mujoco.mj_step(self.model, data, nstep=self.frame_skip)
-            if self._counters[i].any():
-                self._warning[i] = FATAL[int(self._counters[i].argmax())].name
-            else:
-                self.read(i, self._next[i])
+            self._move(i, controls[i])
 
-    def step(self, actions: Array) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:  # type: ignore[override]
+    def _move(self, i: int, control: Array) -> None:
+        """Step simulation i, unless it has diverged; its new state goes to `_next`, or its fault to `_warning`."""
+        if self._warning[i]:
+            return
+        self._controls[i][:] = control
+        mujoco.mj_step(self.model, self.data[i], nstep=self.frame_skip)
+        counts = self._counters[i].tolist()
+        if any(counts):
+            self._warning[i] = FATAL[counts.index(max(counts))].name
+        else:
+            self.read(i, self._next[i])
+
+    def _keep_good(self, rows: slice) -> None:
+        """Take over the new states of the simulations that are still good."""
+        states, warning = self._next[rows], self._warning[rows]
+        if not any(warning) and np.isfinite(states).all():  # nearly always
+            self._states[rows] = states
+            return
+        good = warning == ""
+        broken = good & ~np.isfinite(states).all(axis=1)
+        warning[broken] = "NaN or infinite state"
+        good &= ~broken
+        self._states[rows][good] = states[good]
+
+    def step(self, actions: Array) -> Step:  # type: ignore[override]
         """As `BatchedEnv.step`; simulations that have diverged are truncated and named in the info."""
-        states, rewards, terminated, truncated, info = super().step(actions)
-        diverged = np.asarray(self._warning != "", dtype=bool)
-        if diverged.any():
-            info = {"diverged": diverged, "warning": self._warning.copy()}
-            truncated = diverged.copy()
-        return states, rewards, terminated, truncated, info
+        states, *_ = super().step(actions)
+        return self._outcome(states, self._warning)
+
+    @property
+    def divisible(self) -> bool:
+        """No, where a subclass has its own way to step: it may count on seeing all simulations."""
+        own = MujocoVectorEnv
+        return all(getattr(type(self), name) is getattr(own, name) for name in ("step", "advance", "observe"))
+
+    def step_rows(self, rows: slice, actions: Array) -> Step:
+        """As `step`, for some simulations and on the calling thread."""
+        self._require_open()
+        with QUIET:
+            for i, control in zip(range(rows.start, rows.stop), self.control(self.clip(actions)), strict=True):
+                self._move(i, control)
+        self._keep_good(rows)
+        return self._outcome(self._states[rows].copy(), self._warning[rows])
+
+    def _outcome(self, states: Array, warning: NDArray[np.object_]) -> Step:
+        m, info = len(states), {}
+        truncated = np.zeros(m, dtype=bool)
+        if any(warning):
+            truncated = np.asarray(warning != "", dtype=bool)
+            info = {"diverged": truncated.copy(), "warning": warning.copy()}
+        return states, np.zeros(m), np.zeros(m, dtype=bool), truncated, info
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise EnvironmentFault("this environment is closed: make a new one to go on")
 
     def observe(self) -> Array:
         """(M, S) the present states."""
@@ -222,12 +259,28 @@ def add_box(
     )
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep MuJoCo from printing and from writing MUJOCO_LOG.TXT: warnings are counted and reported instead."""
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda _: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
+class _Quiet:
+    """Keeps MuJoCo from printing and from writing MUJOCO_LOG.TXT: warnings are counted and reported instead.
+
+    MuJoCo has one handler for the process, so it is put back when the last thread leaves.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = mujoco.get_mju_user_warning()
+                mujoco.set_mju_user_warning(lambda _: None)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                mujoco.set_mju_user_warning(self._before)
+
+
+QUIET = _Quiet()

@@ -9,8 +9,7 @@ but for what the value function learns: rewards-to-go, unless lambda-returns are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -22,19 +21,9 @@ from stable_baselines3.sac.policies import Actor
 from mepol.finetune.adapter import BatchedVecEnv, Floats
 from mepol.finetune.config import ValueTarget
 from mepol.finetune.initialise import read_actor
+from mepol.policy import one_thread
 
 Act = Callable[[Floats], Floats]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small products run faster on one thread, and round alike whatever the number of cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @torch.no_grad()
