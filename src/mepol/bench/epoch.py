@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import copy
 import itertools
-import resource
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 
 from mepol.batch import Batch
+from mepol.bench.clock import middle_half, seconds
 from mepol.config import ExploreConfig
 from mepol.domain import Domain, closing, env_of
 from mepol.mepol import is_optimise, make_optimiser
@@ -95,28 +93,14 @@ def bench_domain(
         return results
 
 
-def peak_memory() -> float:
-    """Largest resident memory of this process so far, in bytes."""
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
-
-
 def _alternate(
     domain: str, part: str, work: Callable[[], object], floor: Callable[[], object], repetitions: int
 ) -> Timing:
-    pairs = [(_seconds(work), _seconds(floor)) for _ in range(repetitions + 1)][1:]  # the first one warms up
+    pairs = [(seconds(work), seconds(floor)) for _ in range(repetitions + 1)][1:]  # the first one warms up
     ours, floors = ([pair[i] for pair in pairs] for i in (0, 1))
-    return Timing(domain, part, statistics.median(ours), _middle(ours), statistics.median(floors), _middle(floors))
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def _middle(values: list[float]) -> tuple[float, float]:
-    low, high = np.quantile(values, (0.25, 0.75))
-    return float(low), float(high)
+    return Timing(
+        domain, part, statistics.median(ours), middle_half(ours), statistics.median(floors), middle_half(floors)
+    )
 
 
 def _optimise(config: ExploreConfig, policy: GaussianPolicy, batch: Batch, near: Neighbours) -> None:
