@@ -28,6 +28,7 @@ def test_a_case_runs_one_epoch_and_an_evaluation() -> None:
         config,
         trajectories=3,
         horizon=20,
+        threads=1,
         policy=dataclasses.replace(config.policy, hidden=(8,), zero_mean_steps=1),
         evaluation=dataclasses.replace(config.evaluation, evaluation_trajectories=2),
     )
