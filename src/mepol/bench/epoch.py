@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from mepol.config import ExploreConfig
 from mepol.domain import Domain, closing, env_of
 from mepol.mepol import is_optimise, make_optimiser
 from mepol.neighbours import Neighbours
-from mepol.policy import GaussianPolicy
+from mepol.policy import ROWS, GaussianPolicy
 from mepol.presets import preset
 from mepol.run import Stream, make_policy, search_neighbours, stream, threads
 from mepol.sampling import collect
@@ -126,12 +127,14 @@ def _bare_sampling(env: VectorEnv[Any, Any, Any], policy: GaussianPolicy, batch:
 def _bare_passes(policy: GaussianPolicy, rows: int, steps: int) -> None:
     """The matrix products of `steps` forward and backward passes over `rows` states, and nothing else.
 
-    A layer costs x W forward, and backward x^T g for its weights and g W^T for its input (not for the first).
+    A layer costs x W forward, and backward x^T g for its weights and g W^T for its input (not for the first). They
+    are done in blocks of rows that stay in cache, the quickest way known.
     """
+    block = min(rows, ROWS)
     layers = [
-        (torch.ones(rows, i), torch.ones(i, o), torch.ones(rows, o)) for i, o in itertools.pairwise(policy.widths)
+        (torch.ones(block, i), torch.ones(i, o), torch.ones(block, o)) for i, o in itertools.pairwise(policy.widths)
     ]
-    for _ in range(steps):
+    for _ in range(steps * math.ceil(rows / block)):
         for number, (x, weight, g) in enumerate(layers):
             x @ weight
             x.T @ g
