@@ -51,7 +51,7 @@ class GaussianPolicy(nn.Module):
     def log_prob(self, states: Tensor, actions: Tensor) -> Tensor:
         """(..., S), (..., A) -> (...) ln pi(a | s), in nats; many rows go through the network a block at a time."""
         if states.ndim == 2 and len(states) > ROWS:
-            blocks = zip(states.split(ROWS), actions.split(ROWS), strict=True)
+            blocks = zip(torch.split(states, ROWS), torch.split(actions, ROWS), strict=True)
             return torch.cat([self.log_prob(s, a) for s, a in blocks])
         z = (actions - self.mean(states)) * torch.exp(-self.log_std)
         return -0.5 * z.square().sum(-1) - self.log_std.sum() - 0.5 * math.log(2 * math.pi) * self.log_std.numel()

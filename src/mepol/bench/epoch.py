@@ -3,7 +3,7 @@
     part        what is timed                       floor
     sampling    `collect` of one batch              the environment's own steps and the policy's bare matrix products
     neighbours  search, and the sparse adjacency    one gather of every neighbour's coordinates (memory traffic)
-    optimise    IS-Optimizer, all its steps         the matrix products of as many forward and backward passes
+    optimise    IS-Optimizer, all its steps         the matrix products of the passes that it made
 
 Each number is the median of several repetitions, with the range of the middle half beside it: machines are noisy,
 so only ratios taken in one run mean anything.
@@ -26,7 +26,7 @@ from mepol.batch import Batch
 from mepol.bench.clock import middle_half, seconds
 from mepol.config import ExploreConfig
 from mepol.domain import Domain, closing, env_of
-from mepol.mepol import is_optimise, make_optimiser
+from mepol.mepol import Step, is_optimise, make_optimiser
 from mepol.neighbours import Neighbours
 from mepol.policy import ROWS, GaussianPolicy
 from mepol.presets import preset
@@ -72,6 +72,8 @@ def bench_domain(
         policy = make_policy(config, domain)
         batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
         near = search_neighbours(batch, domain, config)
+        steps = _optimise(config, policy, batch, near) if "optimise" in parts else ()
+        accepted = sum(step.accepted for step in steps)
         work: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
             "sampling": (
                 lambda: collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH)),
@@ -83,7 +85,7 @@ def bench_domain(
             ),
             "optimise": (
                 lambda: _optimise(config, policy, batch, near),
-                lambda: _bare_passes(policy, batch.size, config.ascent.max_steps),
+                lambda: _bare_passes(policy, batch.size, forward=len(steps) + 1, backward=accepted),
             ),
         }
         results = []
@@ -104,10 +106,10 @@ def _alternate(
     )
 
 
-def _optimise(config: ExploreConfig, policy: GaussianPolicy, batch: Batch, near: Neighbours) -> None:
+def _optimise(config: ExploreConfig, policy: GaussianPolicy, batch: Batch, near: Neighbours) -> tuple[Step, ...]:
     """One climb from the policy that drew the batch; on a copy, so that every repetition climbs the same hill."""
     climber = copy.deepcopy(policy)
-    is_optimise(climber, make_optimiser(climber, config.ascent), batch, near, config.ascent)
+    return is_optimise(climber, make_optimiser(climber, config.ascent), batch, near, config.ascent)
 
 
 @torch.no_grad()
@@ -124,8 +126,8 @@ def _bare_sampling(env: VectorEnv[Any, Any, Any], policy: GaussianPolicy, batch:
 
 
 @torch.no_grad()
-def _bare_passes(policy: GaussianPolicy, rows: int, steps: int) -> None:
-    """The matrix products of `steps` forward and backward passes over `rows` states, and nothing else.
+def _bare_passes(policy: GaussianPolicy, rows: int, *, forward: int, backward: int) -> None:
+    """The matrix products of so many forward and backward passes over `rows` states, and nothing else.
 
     A layer costs x W forward, and backward x^T g for its weights and g W^T for its input (not for the first). They
     are done in blocks of rows that stay in cache, the quickest way known.
@@ -134,9 +136,12 @@ def _bare_passes(policy: GaussianPolicy, rows: int, steps: int) -> None:
     layers = [
         (torch.ones(block, i), torch.ones(i, o), torch.ones(block, o)) for i, o in itertools.pairwise(policy.widths)
     ]
-    for _ in range(steps * math.ceil(rows / block)):
-        for number, (x, weight, g) in enumerate(layers):
-            x @ weight
-            x.T @ g
-            if number:
-                g @ weight.T
+    for step in range(max(forward, backward)):
+        for _ in range(math.ceil(rows / block)):
+            for number, (x, weight, g) in enumerate(layers):
+                if step < forward:
+                    x @ weight
+                if step < backward:
+                    x.T @ g
+                if step < backward and number:
+                    g @ weight.T
