@@ -19,7 +19,7 @@ from torch.distributions import Independent, Normal
 
 from mepol import GaussianPolicy, load_policy, save_policy
 from mepol.errors import MepolError, PolicyFileError
-from mepol.policy import FORMAT
+from mepol.policy import FORMAT, ROWS
 
 # --- density and draws --------------------------------------------------------------------------------------------
 
@@ -34,6 +34,37 @@ def test_log_prob_is_that_of_independent_normals(make_policy: Callable, action_d
     truth = Independent(Normal(policy.mean(states), policy.log_std.exp()), 1).log_prob(actions)
     assert policy.log_prob(states, actions).shape == (3, 40)
     torch.testing.assert_close(policy.log_prob(states, actions), truth)
+
+
+def block_gradients(policy: GaussianPolicy, n: int) -> list[torch.Tensor]:
+    """ln pi of n states and actions, and the gradient of a fixed sum of them."""
+    rng = np.random.default_rng(n)
+    states, actions, weights = (torch.from_numpy(rng.standard_normal(shape)) for shape in ((n, 3), (n, 2), n))
+    dtype = policy.log_std.dtype
+    log_prob = policy.log_prob(states.to(dtype), actions.to(dtype))
+    return [log_prob.detach(), *torch.autograd.grad(log_prob @ weights.to(dtype), list(policy.parameters()))]
+
+
+@pytest.mark.parametrize("n", [ROWS, ROWS + 1, 2 * ROWS, 2 * ROWS + 700])
+def test_blocks_of_rows_give_what_one_pass_gives(
+    make_policy: Callable, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = make_policy(3, 2, hidden=(8, 8)).double()
+    blocks = block_gradients(policy, n)
+    monkeypatch.setattr("mepol.policy.ROWS", 10 * n)
+    for found, truth in zip(blocks, block_gradients(policy, n), strict=True):
+        assert found.shape == truth.shape
+        torch.testing.assert_close(found, truth, rtol=1e-10, atol=1e-10)
+
+
+def test_the_number_of_threads_changes_no_digit_of_a_gradient(make_policy: Callable) -> None:
+    policy = make_policy(3, 2, hidden=(300, 300))
+    found = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        found.append(block_gradients(policy, ROWS + 501))
+    torch.set_num_threads(1)
+    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
 
 
 def test_the_mean_is_a_relu_network_of_the_shifted_and_scaled_state(make_policy: Callable) -> None:

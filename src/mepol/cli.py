@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import signal
 import sys
 import warnings
@@ -11,18 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
-import torch
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
 from mepol import __version__
-from mepol.bench import DOMAINS, PARTS, Timing, bench_domain, peak_memory
-from mepol.commands import animate, compare, evaluate, finetune, goals, horizon, sweep
+from mepol.commands import animate, bench, compare, evaluate, finetune, goals, horizon, sweep
 from mepol.commands.terminal import at_least, counting, parse, stderr, stdout
 from mepol.config import ExploreConfig, flat_settings
 from mepol.errors import ConfigError, MepolError, MepolWarning
@@ -50,7 +46,7 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol video RUN [--episodes N] [--out FILE.mp4]                              film it, before and after training
   mepol finetune TASK [--init RUN|none] [--algo trpo|...] [--seed S] [--out DIR]   learn a sparse task from it
   mepol goals RUN [--trajectories N] [--seed S] [--json]                       how often it meets goals untrained
-  mepol bench [epoch|sampling|knn|all] [--json]                                time an epoch beside its floor
+  mepol bench [epoch|sampling|knn|growth|memory|all] [--out DIR] [--json]      what an epoch costs, beside its floor
   mepol presets                                                                the paper's settings, with sources
 
 `mepol explore gridworld --help` lists every setting of a preset; any other command takes --help as well.
@@ -69,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "horizon": horizon.command,
         "animate": animate.command,
         "video": _video,
-        "bench": _bench,
+        "bench": bench.command,
         "finetune": finetune.command,
         "goals": goals.command,
         "presets": _presets,
@@ -281,51 +277,6 @@ def _video(arguments: list[str]) -> None:
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     stdout.print(f"{' | '.join(actors)}: {path}")
-
-
-# --- bench --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class BenchArguments:
-    """Seconds of one epoch at the paper's settings, split into its parts, beside floors measured in the same run."""
-
-    what: tyro.conf.Positional[Literal["epoch", "sampling", "knn", "all"]] = "epoch"
-    """All parts of an epoch, or one of them."""
-    domains: tuple[str, ...] = DOMAINS
-    """Presets to time."""
-    repetitions: int = 5
-    """Of each part and floor; medians are shown."""
-    json: bool = False
-    """Print JSON instead of a table."""
-
-
-def _bench(arguments: list[str]) -> None:
-    parsed = parse(BenchArguments, arguments, "mepol bench")
-    at_least("repetitions", parsed.repetitions, 1)
-    for name in parsed.domains:
-        preset(name)
-    parts = {"sampling": ("sampling",), "knn": ("neighbours",)}.get(parsed.what, PARTS)
-    results: list[Timing] = []
-    with stderr.status("timing") as status:
-        for name in parsed.domains:
-            status.update(f"timing {name}")
-            results += bench_domain(name, parts, repetitions=parsed.repetitions)
-    if parsed.json:
-        rows = [{**dataclasses.asdict(timing), "ratio": timing.ratio} for timing in results]
-        stdout.print(json.dumps({"threads": torch.get_num_threads(), "peak_bytes": peak_memory(), "timings": rows}))
-        return
-    table = Table("domain", "part", "seconds", "floor", "ratio")
-    for name in parsed.domains:
-        mine = [timing for timing in results if timing.domain == name]
-        for t in mine:
-            low, high = t.spread
-            table.add_row(name, t.part, f"{t.seconds:.3f} ({low:.3f}-{high:.3f})", f"{t.floor:.3f}", f"{t.ratio:.2f}")
-        total, floor = sum(t.seconds for t in mine), sum(t.floor for t in mine)
-        if len(mine) > 1:
-            table.add_row(name, "epoch", f"{total:.3f}", f"{floor:.3f}", f"{total / floor:.2f}", end_section=True)
-    stdout.print(table, soft_wrap=False)
-    stdout.print(f"{torch.get_num_threads()} threads; peak resident memory {peak_memory() / 2**30:.2f} GiB")
 
 
 # --- presets ------------------------------------------------------------------------------------------------------

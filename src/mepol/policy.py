@@ -23,6 +23,7 @@ from mepol.files import DIGEST, is_intact, require_file, tensor_bytes, write_byt
 FORMAT = "mepol-policy-1"
 Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
+ROWS = 2000  # states a pass: the activations of so many stay in cache, those of a batch do not (docs/performance.md)
 
 
 @contextmanager
@@ -67,7 +68,10 @@ class GaussianPolicy(nn.Module):
         return out
 
     def log_prob(self, states: Tensor, actions: Tensor) -> Tensor:
-        """(..., S), (..., A) -> (...) ln pi(a | s), in nats."""
+        """(..., S), (..., A) -> (...) ln pi(a | s), in nats; many rows go through the network a block at a time."""
+        if states.ndim == 2 and len(states) > ROWS:
+            blocks = zip(torch.split(states, ROWS), torch.split(actions, ROWS), strict=True)
+            return torch.cat([self.log_prob(s, a) for s, a in blocks])
         z = (actions - self.mean(states)) * torch.exp(-self.log_std)
         return -0.5 * z.square().sum(-1) - self.log_std.sum() - 0.5 * math.log(2 * math.pi) * self.log_std.numel()
 

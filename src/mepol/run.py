@@ -28,7 +28,7 @@ from mepol.domain import Domain, closing, env_of
 from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, PolicyFileError, RunError
 from mepol.evaluate import Evaluation, evaluate
 from mepol.keeper import Keeper
-from mepol.mepol import Epoch, is_optimise, make_optimiser, mepol
+from mepol.mepol import Climb, Epoch, is_optimise, make_optimiser, mepol
 from mepol.neighbours import Neighbours, neighbours
 from mepol.policy import GaussianPolicy, save_policy
 from mepol.sampling import Actor, collect
@@ -78,6 +78,11 @@ def make_learner(config: ExploreConfig, domain: Domain) -> Learner:
         rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
         critic = Critic(domain.space.shape[0], config.critic, rng)
     return Learner(policy, make_optimiser(policy, config.ascent, critic), critic)
+
+
+def climb_of(learner: Learner) -> Climb:
+    """What improves the learner's policy in an epoch."""
+    return partial(advantage_optimise, learner.critic) if learner.critic else is_optimise
 
 
 def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -227,8 +232,8 @@ def _drive(
         with clock.time("knn"):
             return search_neighbours(batch, domain, config)
 
-    climb = partial(advantage_optimise, learner.critic) if learner.critic else is_optimise
-    updates = mepol(policy, learner.optimiser, sample, search, config.ascent, first_epoch=position.epoch, climb=climb)
+    climb, start = climb_of(learner), position.epoch
+    updates = mepol(policy, learner.optimiser, sample, search, config.ascent, first_epoch=start, climb=climb)
     before = run.rows()[-1:]
     watch = Watch(config.ascent, before[0].entropy if before else None)
     if position.epoch == 0:

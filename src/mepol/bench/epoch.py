@@ -3,7 +3,7 @@
     part        what is timed                       floor
     sampling    `collect` of one batch              the environment's own steps and the policy's bare matrix products
     neighbours  search, and the sparse adjacency    one gather of every neighbour's coordinates (memory traffic)
-    optimise    IS-Optimizer, all its steps         the matrix products of as many forward and backward passes
+    optimise    IS-Optimizer, all its steps         the matrix products of the passes that it made
 
 Each number is the median of several repetitions, with the range of the middle half beside it: machines are noisy,
 so only ratios taken in one run mean anything.
@@ -13,25 +13,25 @@ from __future__ import annotations
 
 import copy
 import itertools
-import resource
+import math
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 
 from mepol.batch import Batch
+from mepol.bench.clock import middle_half, seconds
+from mepol.checkpoint import Learner
 from mepol.config import ExploreConfig
 from mepol.domain import Domain, closing, env_of
-from mepol.mepol import is_optimise, make_optimiser
+from mepol.mepol import Step, make_optimiser
 from mepol.neighbours import Neighbours
-from mepol.policy import GaussianPolicy
+from mepol.policy import ROWS, GaussianPolicy
 from mepol.presets import preset
-from mepol.run import Stream, make_policy, search_neighbours, stream, threads
+from mepol.run import Stream, climb_of, make_learner, search_neighbours, stream, threads
 from mepol.sampling import collect
 
 PARTS = ("sampling", "neighbours", "optimise")
@@ -62,7 +62,7 @@ def bench_domain(
     repetitions: int = 5,
     report: Callable[[Timing], None] = lambda _: None,
 ) -> list[Timing]:
-    """Time the parts of one epoch of the preset `name` at its paper's settings.
+    """Time the parts of one epoch of the preset `name`.
 
     Part and floor alternate, so that a busy moment of the machine meets both.
     """
@@ -70,9 +70,14 @@ def bench_domain(
     torch.set_num_threads(threads(config))
     with closing(env_of(config, config.trajectories)) as env:
         domain = Domain.of(env, config)
-        policy = make_policy(config, domain)
+        learner = make_learner(config, domain)
+        policy = learner.policy
         batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
         near = search_neighbours(batch, domain, config)
+        steps = _optimise(config, learner, batch, near) if "optimise" in parts else ()
+        # A step by importance looks and moves with one forward pass; a pass by advantages needs one for each.
+        backward = len(steps) if learner.critic else sum(step.accepted for step in steps)
+        forward = 1 + len(steps) * (2 if learner.critic else 1)
         work: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
             "sampling": (
                 lambda: collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH)),
@@ -83,8 +88,8 @@ def bench_domain(
                 lambda: batch.particles(domain.features)[near.index],
             ),
             "optimise": (
-                lambda: _optimise(config, policy, batch, near),
-                lambda: _bare_passes(policy, batch.size, config.ascent.max_steps),
+                lambda: _optimise(config, learner, batch, near),
+                lambda: _bare_passes(policy, batch.size, forward=forward, backward=backward),
             ),
         }
         results = []
@@ -95,34 +100,21 @@ def bench_domain(
         return results
 
 
-def peak_memory() -> float:
-    """Largest resident memory of this process so far, in bytes."""
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
-
-
 def _alternate(
     domain: str, part: str, work: Callable[[], object], floor: Callable[[], object], repetitions: int
 ) -> Timing:
-    pairs = [(_seconds(work), _seconds(floor)) for _ in range(repetitions + 1)][1:]  # the first one warms up
+    pairs = [(seconds(work), seconds(floor)) for _ in range(repetitions + 1)][1:]  # the first one warms up
     ours, floors = ([pair[i] for pair in pairs] for i in (0, 1))
-    return Timing(domain, part, statistics.median(ours), _middle(ours), statistics.median(floors), _middle(floors))
+    return Timing(
+        domain, part, statistics.median(ours), middle_half(ours), statistics.median(floors), middle_half(floors)
+    )
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def _middle(values: list[float]) -> tuple[float, float]:
-    low, high = np.quantile(values, (0.25, 0.75))
-    return float(low), float(high)
-
-
-def _optimise(config: ExploreConfig, policy: GaussianPolicy, batch: Batch, near: Neighbours) -> None:
+def _optimise(config: ExploreConfig, learner: Learner, batch: Batch, near: Neighbours) -> tuple[Step, ...]:
     """One climb from the policy that drew the batch; on a copy, so that every repetition climbs the same hill."""
-    climber = copy.deepcopy(policy)
-    is_optimise(climber, make_optimiser(climber, config.ascent), batch, near, config.ascent)
+    policy, critic = copy.deepcopy(learner.policy), copy.deepcopy(learner.critic)
+    climber = Learner(policy, make_optimiser(policy, config.ascent, critic), critic)
+    return climb_of(climber)(policy, climber.optimiser, batch, near, config.ascent)
 
 
 @torch.no_grad()
@@ -139,17 +131,22 @@ def _bare_sampling(env: VectorEnv[Any, Any, Any], policy: GaussianPolicy, batch:
 
 
 @torch.no_grad()
-def _bare_passes(policy: GaussianPolicy, rows: int, steps: int) -> None:
-    """The matrix products of `steps` forward and backward passes over `rows` states, and nothing else.
+def _bare_passes(policy: GaussianPolicy, rows: int, *, forward: int, backward: int) -> None:
+    """The matrix products of so many forward and backward passes over `rows` states, and nothing else.
 
-    A layer costs x W forward, and backward x^T g for its weights and g W^T for its input (not for the first).
+    A layer costs x W forward, and backward x^T g for its weights and g W^T for its input (not for the first). They
+    are done in blocks of rows that stay in cache, the quickest way known.
     """
+    block = min(rows, ROWS)
     layers = [
-        (torch.ones(rows, i), torch.ones(i, o), torch.ones(rows, o)) for i, o in itertools.pairwise(policy.widths)
+        (torch.ones(block, i), torch.ones(i, o), torch.ones(block, o)) for i, o in itertools.pairwise(policy.widths)
     ]
-    for _ in range(steps):
-        for number, (x, weight, g) in enumerate(layers):
-            x @ weight
-            x.T @ g
-            if number:
-                g @ weight.T
+    for step in range(max(forward, backward)):
+        for _ in range(math.ceil(rows / block)):
+            for number, (x, weight, g) in enumerate(layers):
+                if step < forward:
+                    x @ weight
+                if step < backward:
+                    x.T @ g
+                if step < backward and number:
+                    g @ weight.T

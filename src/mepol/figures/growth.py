@@ -1,0 +1,26 @@
+"""Seconds against sizes on logarithmic axes, where a power law is a straight line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mepol.figures.bands import COLOURS
+from mepol.figures.canvas import new_figure, save
+
+Curve = Sequence[tuple[int, float]]
+"""(size, seconds) in order of size."""
+
+
+def draw_growth(panels: Mapping[str, Mapping[str, Curve]], path: Path) -> Path:
+    """One panel a size that grows, named by its x axis; in each one line a part of an epoch, named by its label."""
+    figure, places = new_figure(len(panels), width=3.2, height=3.2)
+    for axes, (label, curves) in zip(places, panels.items(), strict=True):
+        for i, (name, curve) in enumerate(curves.items()):
+            axes.loglog(*zip(*curve, strict=True), color=COLOURS[i], marker="o", ms=3, lw=1.4, label=name)
+        axes.set_xlabel(label)
+        if curves:
+            axes.legend(frameon=False, fontsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+    places[0].set_ylabel("seconds an epoch")
+    return save(figure, path)
