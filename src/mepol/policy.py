@@ -79,7 +79,9 @@ class GaussianPolicy(nn.Module):
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[np.float32]:
         """(S,) or (M, S) observations -> actions (A,) or (M, A) float32, drawn with `rng`."""
-        return self.responder()(obs, None if deterministic else self.noise(np.shape(obs)[:-1], rng))
+        noise = None if deterministic else self.noise(np.shape(obs)[:-1], rng)
+        with one_thread():
+            return self.responder()(obs, noise)
 
     def noise(self, rows: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
         """(*rows, A) draws from N(0, 1): what `act` draws for as many observations."""
@@ -89,17 +91,16 @@ class GaussianPolicy(nn.Module):
         """The policy of this moment as a function: (..., S) observations, (..., A) noise -> mean + std * noise.
 
         Without noise it gives the mean. Looking the weights up takes as long as a product with ten rows, so a loop
-        makes one responder and keeps it.
+        makes one responder and keeps it; it is to be called within `one_thread`.
         """
         shift, scale, std = self.shift.numpy(), self.scale.numpy(), np.exp(self.log_std.detach().numpy())
         *hidden, last = [tuple(tensor.detach() for tensor in layer.parameters()) for layer in self.layers]
 
         def respond(obs: NDArray[np.floating], noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
-            with one_thread():
-                x = torch.from_numpy((np.asarray(obs, dtype=np.float32) - shift) / scale)
-                for weight, bias in hidden:
-                    x = linear(x, weight, bias).relu_()
-                mean: NDArray[np.float32] = linear(x, *last).numpy()
+            x = torch.from_numpy((np.asarray(obs, dtype=np.float32) - shift) / scale)
+            for weight, bias in hidden:
+                x = linear(x, weight, bias).relu_()
+            mean: NDArray[np.float32] = linear(x, *last).numpy()
             return mean if noise is None else mean + noise * std
 
         return respond

@@ -88,7 +88,7 @@ def collect(
     parts, threads = _divided(actor, env, horizon, rng, time_limit)
     resets_itself = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP) is not AutoresetMode.DISABLED
     loops = [p.sample(states[p.rows], actions[p.rows], lengths[p.rows], resets_itself, time_limit) for p in parts]
-    with one_thread() if threads > 1 else nullcontext():
+    with one_thread() if len(parts) > 1 else nullcontext():
         take_turns(loops, threads)
     for t, i, reason in sorted(cut for part in parts for cut in part.cuts):
         text = f"environment {i} diverged at step {t + 1} ({reason}): its trajectory is cut there"
@@ -165,10 +165,11 @@ def _divided(
         return respond(obs, noise[t][rows])
 
     def act_for_all(t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
-        return np.concatenate([act(rows, t, obs[rows]) for rows in blocks])
+        with one_thread():
+            return np.concatenate([act(rows, t, obs[rows]) for rows in blocks])
 
     # An alarm reaches the main thread alone; and `step`, unlike a few blocks, has work for any number of threads.
-    if time_limit > 0 or env.threads > len(blocks):
+    if time_limit > 0 or len(blocks) < max(env.threads, 2):
         return [_Part(whole, act_for_all, env.step)], 1
     return [_Part(rows, partial(act, rows), partial(env.step_rows, rows)) for rows in blocks], env.threads
 

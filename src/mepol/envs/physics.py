@@ -80,8 +80,7 @@ class MujocoVectorEnv(DivisibleEnv):
         self.threads = min(num_envs, threads or _cores())
         # The calling thread steps too, so that one thread needs no pool at all.
         self._pool = ThreadPoolExecutor(self.threads - 1, "mepol-physics") if self.threads > 1 else None
-        # Views of MuJoCo's own memory. After a step the processor's caches are full of physics, and whatever else
-        # runs between two steps is several times slower than alone: what is read at each is looked up here.
+        # Views of MuJoCo's own memory: looking them up at every step would cost more than copying what they hold.
         first, last = int(FATAL[0]), int(FATAL[-1])
         self._counters = [data.warning.number[first : last + 1] for data in self.data]
         self._controls = [data.ctrl for data in self.data]
@@ -136,14 +135,13 @@ class MujocoVectorEnv(DivisibleEnv):
                 i = take()
             except IndexError:
                 return
-            self._move(i, controls[i])
+            if not self._warning[i]:
+                self._controls[i][:] = controls[i]
+                mujoco.mj_step(self.model, self.data[i], nstep=self.frame_skip)
+                self._take(i)
 
-    def _move(self, i: int, control: Array) -> None:
-        """Step simulation i, unless it has diverged; its new state goes to `_next`, or its fault to `_warning`."""
-        if self._warning[i]:
-            return
-        self._controls[i][:] = control
-        mujoco.mj_step(self.model, self.data[i], nstep=self.frame_skip)
+    def _take(self, i: int) -> None:
+        """After a physics step of simulation i, put its new state into `_next`, or its fault into `_warning`."""
         counts = self._counters[i].tolist()
         if any(counts):
             self._warning[i] = FATAL[counts.index(max(counts))].name
@@ -176,9 +174,16 @@ class MujocoVectorEnv(DivisibleEnv):
     def step_rows(self, rows: slice, actions: Array) -> Step:
         """As `step`, for some simulations and on the calling thread."""
         self._require_open()
+        controls = self.control(self.clip(actions))
+        good = [i for i in range(rows.start, rows.stop) if not self._warning[i]]
+        for i in good:
+            self._controls[i][:] = controls[i - rows.start]
+        model, data, frame_skip = self.model, self.data, self.frame_skip
         with QUIET:
-            for i, control in zip(range(rows.start, rows.stop), self.control(self.clip(actions)), strict=True):
-                self._move(i, control)
+            for i in good:  # nothing else in this loop: between two physics steps any line of Python finds cold caches
+                mujoco.mj_step(model, data[i], nstep=frame_skip)
+        for i in good:
+            self._take(i)
         self._keep_good(rows)
         return self._outcome(self._states[rows].copy(), self._warning[rows])
 
