@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -66,9 +68,34 @@ def test_compare_prints_a_table_and_writes_csv_and_pictures(
     values = [row.index for path in runs[:2] for row in Run.open(path).rows()[-1:]]
     assert float(rows["mepol k=4", "index"]["mean"]) == pytest.approx(sum(values) / 2, abs=1e-5)
     assert rows["mepol k=6", "index"]["mean_low"] == ""
+    visits = Run.open(runs[2]).load_visits(2)  # the last of the two epochs; 288 cells of GridWorld's grid are free
+    assert float(rows["mepol k=6", "coverage"]["mean"]) == pytest.approx(np.count_nonzero(visits) / 288, abs=1e-6)
     for name in ("index", "discrete_entropy", "pooled_entropy", "cells"):
         with Image.open(out / f"{name}.png") as image:
             assert image.format == "PNG"
+
+
+def test_curves_may_be_drawn_against_epochs(runs: list[Path], tmp_path: Path) -> None:
+    pictures = {}
+    for against in ("samples", "epoch"):
+        assert main(["compare", *map(str, runs), "--out", str(tmp_path / against), "--against", against]) == 0
+        pictures[against] = (tmp_path / against / "index.png").read_bytes()
+    assert pictures["samples"] != pictures["epoch"]
+    (group,) = group_runs([Run.open(path) for path in runs[:2]])
+    assert band(group, against="epoch").x.tolist() == [0.0, 2.0]
+
+
+def test_a_run_whose_environment_is_not_installed_is_compared_without_coverage(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = tmp_path / "foreign"
+    shutil.copytree(runs[0], foreign)
+    config = foreign / "config.json"
+    config.write_text(config.read_text().replace("mepol/GridWorld-v0", "Nowhere-v0"))
+    assert main(["compare", str(foreign)]) == 0
+    text = capsys.readouterr().out
+    assert "index" in text
+    assert "coverage" not in text
 
 
 def test_a_band_is_the_interval_at_common_samples(tiny: Callable, tmp_path: Path) -> None:

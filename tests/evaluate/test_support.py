@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import gymnasium
 import numpy as np
 import pytest
@@ -55,6 +57,31 @@ def test_axes_may_be_swapped_and_unknown_sets_are_none() -> None:
     np.testing.assert_array_equal(reachable_cells(env, swapped), reachable_cells(env, HILLS).T)
     pendulum = gymnasium.make_vec("Pendulum-v1", 1)
     assert reachable_cells(pendulum, Grid((0, 1), ("a", "b"), (-1.0, -1.0), (1.0, 1.0), (5, 5))) is None
+
+
+def test_planes_of_gridworld_200_are_gridworld_and_two_planes_have_no_walls_between_them() -> None:
+    env = make_env("mepol/GridWorld200-v0", 1)
+    rooms = reachable_cells(make_env("mepol/GridWorld-v0", 1), ROOMS)
+    for axes in ((0, 1), (41, 40), (198, 199)):
+        cells = reachable_cells(env, dataclasses.replace(ROOMS, axes=axes))
+        np.testing.assert_array_equal(cells, rooms)  # the rooms are symmetric, so axes may be swapped
+    for axes in ((0, 2), (1, 198), (3, 4)):
+        assert reachable_cells(env, dataclasses.replace(ROOMS, axes=axes)).all()
+
+
+def test_the_maze_has_its_free_cells_and_no_torso_in_a_wall() -> None:
+    ant_maze = pytest.importorskip("mepol.envs.ant_maze")
+    env = make_env("mepol/AntMaze-v0", 1)
+    seven = Grid((0, 1), ("x", "y"), (-8.75, -8.75), (8.75, 8.75), (7, 7))  # a cell each of the map
+    free = np.array([[mark != "#" for mark in row] for row in ant_maze.MAP])  # rows fall, columns grow
+    np.testing.assert_array_equal(reachable_cells(env, seven), free[::-1].T)
+    fine = dataclasses.replace(seven, bins=(350, 350))  # 0.05 each
+    area = reachable_cells(env, fine).sum() * 0.05**2
+    # The corridors are 2.5 wide, of which 2.0 are left to a torso of radius 0.25: 18 squares of 4, and between two
+    # neighbouring ones (18 such pairs, since the maze has one loop) 0.5 x 2.0 more; corners are rounded a little.
+    assert area == pytest.approx(18 * 4.0 + 18 * 1.0, rel=0.02)
+    assert reachable_cells(env, dataclasses.replace(seven, axes=(0, 2))) is None
+    env.close()
 
 
 def test_coverage_counts_reachable_cells_only() -> None:

@@ -8,13 +8,18 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import tyro
+from numpy.typing import NDArray
 from rich.table import Table
 
 from mepol.commands import compare_learners
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.errors import ConfigError, RunError
+from mepol.domain import Domain, closing, make_env
+from mepol.errors import ConfigError, EnvironmentFault, RunError
+from mepol.evaluate import coverage, reachable_cells
 from mepol.figures.bands import draw_bands
 from mepol.files import write_text
 from mepol.finetune.store import is_finetune_run
@@ -27,6 +32,7 @@ LABELS = {
     "pooled_entropy": "pooled discrete entropy (nats)",
     "cells": "cells visited",
 }
+AGAINST = {"samples": "training samples (environment steps)", "epoch": "epochs"}
 COLUMNS = ("runs", "seeds", "samples", "measure", "mean", "mean_low", "mean_high", "iqm", "iqm_low", "iqm_high")
 
 
@@ -41,6 +47,8 @@ class CompareArguments:
     """Run directories."""
     out: Path | None = None
     """Directory for compare.csv and one picture a measure; without it only the table is printed."""
+    against: Literal["samples", "epoch"] = "samples"
+    """What the pictures' curves are drawn over; a study of the batch size reads differently over each."""
 
 
 def command(arguments: list[str]) -> None:
@@ -61,16 +69,41 @@ def command(arguments: list[str]) -> None:
         table.add_row(group.name, str(m.mean.n), str(samples), m.measure, str(m.mean), iqm)
     stdout.print(table, soft_wrap=False)
     if parsed.out is not None:
-        for path in write_comparison(groups, parsed.out):
+        for path in write_comparison(groups, parsed.out, against=parsed.against):
             stdout.print(f"  {path}")
 
 
 def final_measures(group: Group) -> list[GroupMeasure]:
-    """Intervals over the group's seeds of the last evaluation of each."""
+    """Intervals over the group's seeds of the last evaluation of each, with the coverage of its stored visits."""
     rows = [row for run in group.runs if (row := last_measured(run)) is not None]
     if len(rows) < len(group.runs):
         raise RunError(f"{len(group.runs) - len(rows)} of the runs {group.name!r} have no evaluated policy yet")
-    return aggregate([dataclasses.asdict(row) for row in rows])
+    mask = _reachable(group.runs[0])
+    return aggregate(
+        [
+            {**dataclasses.asdict(row), "coverage": _coverage(run, row.epoch, mask)}
+            for run, row in zip(group.runs, rows, strict=True)
+        ],
+        (*MEASURES, "coverage"),
+    )
+
+
+def _reachable(run: Run) -> NDArray[np.bool_] | None:
+    """(bins_0, bins_1) cells of the run's grid that can be reached; None where nobody knows, or it cannot be made."""
+    try:
+        with closing(make_env(run.config.env, 1)) as env:
+            grid = Domain.of(env, run.config).grid
+            return None if grid is None else reachable_cells(env, grid)
+    except EnvironmentFault:  # numbers of a run whose environment is not installed here can still be compared
+        return None
+
+
+def _coverage(run: Run, epoch: int, mask: NDArray[np.bool_] | None) -> float | None:
+    """Share of the reachable cells in the visits that the run stored at `epoch`."""
+    if mask is None or epoch not in run.evaluated_epochs():
+        return None
+    visits = run.load_visits(epoch)
+    return coverage(visits, mask) if visits.shape == mask.shape else None
 
 
 def samples_of(group: Group) -> int:
@@ -91,8 +124,10 @@ def comparison_csv(groups: Sequence[Group]) -> str:
     return buffer.getvalue()
 
 
-def write_comparison(groups: Sequence[Group], out: Path) -> list[Path]:
-    """compare.csv and a figure of each measure against training samples."""
+def write_comparison(
+    groups: Sequence[Group], out: Path, *, against: Literal["samples", "epoch"] = "samples"
+) -> list[Path]:
+    """compare.csv and a figure of each measure against training samples, or epochs."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         write_text(out / "compare.csv", comparison_csv(groups))
@@ -102,9 +137,9 @@ def write_comparison(groups: Sequence[Group], out: Path) -> list[Path]:
     envs = sorted({run.config.env for group in groups for run in group.runs})
     ceilings = {run.config.ceiling for group in groups for run in group.runs}
     for measure in MEASURES:
-        bands = {group.name: found for group in groups if (found := band(group, measure)) is not None}
+        bands = {group.name: found for group in groups if (found := band(group, measure, against=against)) is not None}
         if bands:
             ceiling = next(iter(ceilings)) if measure == "index" and len(ceilings) == 1 else None
-            labels = {"title": ", ".join(envs), "x": "training samples (environment steps)", "y": LABELS[measure]}
+            labels = {"title": ", ".join(envs), "x": AGAINST[against], "y": LABELS[measure]}
             paths.append(draw_bands(bands, out / f"{measure}.png", **labels, ceiling=ceiling))
     return paths

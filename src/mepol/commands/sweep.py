@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -36,6 +37,8 @@ class SweepArguments:
     """Members (variant-seed-S) or variants to run; all by default."""
     set: tuple[str, ...] = ()
     """Settings for all variants, as NAME=VALUE with a TOML value: epochs=30 hidden=[64,64]."""
+    against: Literal["samples", "epoch"] = "samples"
+    """What the curves of the pictures are drawn over."""
 
 
 def command(arguments: list[str]) -> None:
@@ -55,7 +58,7 @@ def command(arguments: list[str]) -> None:
     outcomes = _with_progress(members, parsed.jobs)
     stdout.print(f"summary {write_summary(outcomes, out)}")
     if done := [o for o in outcomes if o.state == "done"]:
-        for path in write_comparison(_groups(done), out):
+        for path in write_comparison(_groups(done), out, against=parsed.against):
             stdout.print(f"  {path}")
     if failed := [o for o in outcomes if o.state == "failed"]:
         raise RunError(
