@@ -46,6 +46,7 @@ def test_one_point_is_taken_as_linear_and_none_as_free() -> None:
     assert predict([], 10) == 0.0
     assert predict([(10, 2.0)], 40) == pytest.approx(8.0)
     assert predict([(10, 2.0), (20, 1.0)], 40) == pytest.approx(1.0)  # what fell is not taken to fall for ever
+    assert predict([(40, 1.0), (41, 9.0)], 82) == pytest.approx(36.0)  # nor what jumped to go on jumping
 
 
 def test_the_bottleneck_is_where_the_search_stays_above_the_optimiser() -> None:
