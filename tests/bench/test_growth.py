@@ -97,7 +97,10 @@ def test_walkers_stay_in_their_box_and_move_as_they_act() -> None:
         env.reset(seed=[1, 2])
 
 
-def test_the_command_writes_what_it_measured(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_command_writes_what_it_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # other tests run beside this one
     assert main(["bench", "growth", "--sweeps", "N", "--seconds", "1e-9", "--out", str(tmp_path), "--json"]) == 0
     (growth,) = json.loads(capsys.readouterr().out)["growth"]
     with (tmp_path / "growth.csv").open() as file:
