@@ -13,16 +13,22 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import safetensors
 import torch
 from torch import Tensor
 
 from mepol.critic import Critic
 from mepol.errors import CheckpointError, CollapseError
-from mepol.files import is_intact, require_file, tensor_bytes
+from mepol.files import Layout, TensorFormat, tensor_bytes
 from mepol.policy import GaussianPolicy
 
 FORMAT = "mepol-checkpoint-2"  # 2: with a digest
+FILE = TensorFormat(
+    FORMAT,
+    CheckpointError,
+    source="the checkpoint",
+    foreign=f"is not a mepol checkpoint of format {FORMAT!r}",
+    not_finite="holds NaN or infinite values",
+)
 
 
 @dataclass(frozen=True)
@@ -86,22 +92,13 @@ def load_checkpoint(path: Path, learner: Learner) -> tuple[Position, dict[str, s
 
     Everything is read and checked before anything is changed. Raises CheckpointError.
     """
-    try:
-        require_file(path)
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            if header.get("format") != FORMAT:
-                raise CheckpointError(f"{path} is not a mepol checkpoint of format {FORMAT!r}")
-            position, wrote = _position(header, path), _versions(header)
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            _check(slices, learner, path)
-            if not is_intact(path):
-                raise CheckpointError(f"{path} is damaged: its content does not fit its digest")
-            tensors = {name: file.get_tensor(name) for name in slices}
-    except (OSError, safetensors.SafetensorError) as fault:
-        raise CheckpointError(f"cannot read the checkpoint {path}: {fault}") from fault
-    if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
-        raise CheckpointError(f"{path} holds NaN or infinite values")
+
+    def check(header: dict[str, str], layout: Layout) -> tuple[Position, dict[str, str]]:
+        position = _position(header, path)
+        _check(layout, learner, path)
+        return position, _versions(header)
+
+    (position, wrote), tensors = FILE.read(path, check)
     with torch.no_grad():
         for name, tensor in learner.tensors().items():
             tensor.copy_(tensors[name])
@@ -139,7 +136,7 @@ def _versions(header: dict[str, str]) -> dict[str, str]:
     return {str(k): str(v) for k, v in wrote.items()} if isinstance(wrote, dict) else {}
 
 
-def _check(slices: dict[str, object], learner: Learner, path: Path) -> None:
+def _check(layout: Layout, learner: Learner, path: Path) -> None:
     """Names, shapes and types must be those of this learner and, for each parameter, all or none of Adam's moments."""
     allowed = {name: list(t.shape) for name, t in learner.tensors().items()}
     required = set(allowed)
@@ -148,11 +145,10 @@ def _check(slices: dict[str, object], learner: Learner, path: Path) -> None:
         shape, prefix = list(parameter.shape), f"optimiser.{i}."
         moments = {f"{prefix}exp_avg": shape, f"{prefix}exp_avg_sq": shape, f"{prefix}step": []}
         allowed |= moments
-        if not moments.keys().isdisjoint(slices):
+        if not moments.keys().isdisjoint(layout):
             required |= set(moments)
-    for name, entry in slices.items():
-        fits = name in allowed and entry.get_shape() == allowed[name] and entry.get_dtype() == "F32"  # type: ignore[attr-defined]
-        if not fits:
+    for name, entry in layout.items():
+        if name not in allowed or entry != (allowed[name], "F32"):
             raise CheckpointError(f"{path} does not fit this run's policy: unexpected tensor {name!r}")
-    if missing := required - set(slices):
+    if missing := required - set(layout):
         raise CheckpointError(f"{path} lacks {sorted(missing)[0]!r}")

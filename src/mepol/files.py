@@ -1,6 +1,7 @@
 """Writing files so that a crash leaves the old one or the new one, never half of either; equal content, equal bytes.
 
-Reading them as if a stranger had made them: no pipes, no devices, no more bytes than asked for, digests checked.
+Reading them as if a stranger had made them: no pipes, no devices, no more bytes than asked for, digests checked, and
+no tensor read before its name, shape and type are known to be wanted.
 """
 
 from __future__ import annotations
@@ -9,11 +10,20 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import safetensors.torch
+import torch
 from torch import Tensor
+
+from mepol.errors import MepolError
+
+T = TypeVar("T")
+Layout = dict[str, tuple[list[int], str]]
+"""Shape and type (`F32`, `F64`, `I64`) of each tensor in a file, by name."""
 
 DIGEST = "sha256"  # header entry that covers everything else in the file
 MAX_HEADER = 1 << 20  # bytes; ours are a few kB
@@ -84,6 +94,46 @@ def tensor_bytes(tensors: Mapping[str, Tensor], header: dict[str, str]) -> bytes
     ordered = _canonical(entries)
     ordered += b" " * (-len(ordered) % 8)  # tensors stay aligned
     return len(ordered).to_bytes(8, "little") + ordered + data[start:]
+
+
+@dataclass(frozen=True)
+class TensorFormat:
+    """One kind of safetensors file: what its header says, and what its errors say."""
+
+    name: str
+    """The `format` of its header."""
+    error: type[MepolError]
+    """What a file that is missing, damaged, foreign or inconsistent raises."""
+    source: str
+    """After "cannot read" and before the path: `a policy from`."""
+    foreign: str
+    """Said after the path when the format is another."""
+    not_finite: str
+    """Said after the path when a value is NaN or infinite."""
+    needs_digest: bool = True
+    """Whether a file without a digest (made by another program) is damaged, or taken as it is."""
+
+    def read(self, path: Path, check: Callable[[dict[str, str], Layout], T]) -> tuple[T, dict[str, Tensor]]:
+        """All tensors of `path`, and what `check` made of its header. Nothing in the file is executed.
+
+        check: sees header and layout before any tensor is allocated, and raises where they do not fit.
+        """
+        try:
+            require_file(path)
+            with safetensors.safe_open(path, framework="pt") as file:
+                header = file.metadata() or {}
+                if header.get("format") != self.name:
+                    raise self.error(f"{path} {self.foreign}")
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+                checked = check(header, {name: (s.get_shape(), s.get_dtype()) for name, s in slices.items()})
+                if (self.needs_digest or DIGEST in header) and not is_intact(path):
+                    raise self.error(f"{path} is damaged: its content does not fit its digest")
+                tensors = {name: file.get_tensor(name) for name in slices}
+        except (OSError, safetensors.SafetensorError) as fault:
+            raise self.error(f"cannot read {self.source} {path}: {fault}") from fault
+        if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
+            raise self.error(f"{path} {self.not_finite}")
+        return checked, tensors
 
 
 def is_intact(path: Path) -> bool:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import safetensors
 import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
@@ -18,10 +17,18 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from mepol.errors import PolicyFileError
-from mepol.files import DIGEST, is_intact, require_file, tensor_bytes, write_bytes
+from mepol.files import Layout, TensorFormat, tensor_bytes, write_bytes
 
 FORMAT = "mepol-policy-1"
 Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
+FILE = TensorFormat(
+    FORMAT,
+    PolicyFileError,
+    source="a policy from",
+    foreign=f"is not a mepol policy: its header has no format {FORMAT!r}",
+    not_finite="holds NaN or infinite weights",
+    needs_digest=False,
+)
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
 ROWS = 2000  # states a pass: the activations of so many stay in cache, those of a batch do not (docs/performance.md)
 
@@ -176,24 +183,16 @@ def load_policy(path: str | Path) -> GaussianPolicy:
     Raises PolicyFileError when the file is missing, truncated, damaged, foreign or inconsistent. A file without a
     digest (made by another program) is taken as it is.
     """
-    try:
-        require_file(Path(path))
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            if header.get("format") != FORMAT:
-                raise PolicyFileError(f"{path} is not a mepol policy: its header has no format {FORMAT!r}")
-            widths = checked_widths(header.get("widths", ""), path)
-            names = set(file.keys())
-            policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1]) if _fits(file, names, widths) else None
-            if policy is None:
-                raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
-            if DIGEST in header and not is_intact(Path(path)):
-                raise PolicyFileError(f"{path} is damaged: its content does not fit its digest")
-            policy.load_state_dict({name: file.get_tensor(name) for name in names})
-    except (OSError, safetensors.SafetensorError) as fault:
-        raise PolicyFileError(f"cannot read a policy from {path}: {fault}") from fault
-    if not all(torch.isfinite(tensor).all() for tensor in policy.state_dict().values()):
-        raise PolicyFileError(f"{path} holds NaN or infinite weights")
+
+    def check(header: dict[str, str], layout: Layout) -> tuple[int, ...]:
+        widths = checked_widths(header.get("widths", ""), path)
+        if layout != {name: (shape, "F32") for name, shape in tensor_shapes(widths).items()}:
+            raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
+        return widths
+
+    widths, tensors = FILE.read(Path(path), check)
+    policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1])
+    policy.load_state_dict(tensors)
     return policy
 
 
@@ -216,12 +215,3 @@ def checked_widths(text: str, path: str | Path) -> tuple[int, ...]:
     if not good or not all(type(w) is int and 1 <= w <= MAX_WIDTH for w in widths):
         raise PolicyFileError(f"{path} asks for impossible layer widths")
     return tuple(widths)
-
-
-def _fits(file: safetensors.safe_open, names: set[str], widths: tuple[int, ...]) -> bool:
-    """Whether the file's tensors, by name, shape and type, are those of `widths`: checked before allocating."""
-    shapes = tensor_shapes(widths)
-    if names != set(shapes):
-        return False
-    slices = {name: file.get_slice(name) for name in names}  # type: ignore[no-untyped-call]
-    return all(s.get_shape() == shapes[name] and s.get_dtype() == "F32" for name, s in slices.items())

@@ -9,17 +9,23 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import safetensors
 import torch
 from numpy.typing import NDArray
 
 from mepol.errors import PolicyFileError
 from mepol.evaluate import UniformActor
-from mepol.files import is_intact, require_file, tensor_bytes
+from mepol.files import Layout, TensorFormat, tensor_bytes
 from mepol.policy import GaussianPolicy, checked_widths, tensor_shapes
 from mepol.sampling import Actor
 
 FORMAT = "mepol-mixture-1"
+FILE = TensorFormat(
+    FORMAT,
+    PolicyFileError,
+    source="a mixture from",
+    foreign=f"is not a mepol mixture: its header has no format {FORMAT!r}",
+    not_finite="holds impossible weights",
+)
 DECAY = 0.9  # of the geometric weights, a component; Hazan et al.'s code
 
 
@@ -135,31 +141,22 @@ def load_mixture(path: Path) -> SavedMixture:
 
     Raises PolicyFileError when the file is missing, damaged, foreign or inconsistent.
     """
-    try:
-        require_file(path)
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            if header.get("format") != FORMAT:
-                raise PolicyFileError(f"{path} is not a mepol mixture: its header has no format {FORMAT!r}")
-            size, samples = _number(header.get("size"), path), _number(header.get("samples"), path)
-            widths = checked_widths(header.get("widths", ""), path) if size else ()
-            _check(file, size, widths, path)
-            if not is_intact(path):
-                raise PolicyFileError(f"{path} is damaged: its content does not fit its digest")
-            policies = []
-            for i in range(size):
-                policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1])
-                policy.load_state_dict({name: file.get_tensor(f"{i}.{name}") for name in tensor_shapes(widths)})
-                policies.append(policy)
-            low, high = file.get_tensor("low").numpy(), file.get_tensor("high").numpy()
-            weights = file.get_tensor("weights").numpy()
-    except (OSError, safetensors.SafetensorError) as fault:
-        raise PolicyFileError(f"cannot read a mixture from {path}: {fault}") from fault
-    tensors = [t for policy in policies for t in policy.state_dict().values()]
-    finite = all(bool(torch.isfinite(t).all()) for t in tensors) and np.isfinite([*low, *high, *weights]).all()
-    if not finite or weights.min() < 0 or abs(weights.sum() - 1) > 1e-9:
-        raise PolicyFileError(f"{path} holds impossible weights")
-    draw: Literal["step", "episode"] = "episode" if header.get("draw") == "episode" else "step"
+
+    def check(header: dict[str, str], layout: Layout) -> tuple[int, tuple[int, ...], Literal["step", "episode"]]:
+        size, samples = _number(header.get("size"), path), _number(header.get("samples"), path)
+        widths = checked_widths(header.get("widths", ""), path) if size else ()
+        _check(layout, size, widths, path)
+        return samples, widths, "episode" if header.get("draw") == "episode" else "step"
+
+    (samples, widths, draw), tensors = FILE.read(path, check)
+    low, high, weights = (tensors[name].numpy() for name in ("low", "high", "weights"))
+    if weights.min() < 0 or abs(weights.sum() - 1) > 1e-9:
+        raise PolicyFileError(f"{path} {FILE.not_finite}")
+    policies = []
+    for i in range(len(weights) - 1):
+        policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1])
+        policy.load_state_dict({name: tensors[f"{i}.{name}"] for name in tensor_shapes(widths)})
+        policies.append(policy)
     return SavedMixture(Mixture(UniformActor(low, high), tuple(policies), weights, draw), samples)
 
 
@@ -169,15 +166,12 @@ def _number(text: str | None, path: Path) -> int:
     return int(text)
 
 
-def _check(file: safetensors.safe_open, size: int, widths: tuple[int, ...], path: Path) -> None:
+def _check(layout: Layout, size: int, widths: tuple[int, ...], path: Path) -> None:
     """Names, shapes and types must be those of `size` policies with these widths."""
-    names = set(file.keys())  # type: ignore[no-untyped-call]
-    actions = [widths[-1]] if widths else file.get_slice("low").get_shape() if "low" in names else []  # type: ignore[no-untyped-call]
+    actions = [widths[-1]] if widths else layout["low"][0] if "low" in layout else []
     wanted = {"weights": ([size + 1], "F64"), "low": (actions, "F32"), "high": (actions, "F32")}
-    if len(names) == len(wanted) + size * (len(tensor_shapes(widths)) if size else 0):  # before `size` is believed
+    if len(layout) == len(wanted) + size * (len(tensor_shapes(widths)) if size else 0):  # before `size` is believed
         for i in range(size):
             wanted |= {f"{i}.{name}": (shape, "F32") for name, shape in tensor_shapes(widths).items()}
-    slices = {name: file.get_slice(name) for name in names}  # type: ignore[no-untyped-call]
-    fits = names == set(wanted) and all((s.get_shape(), s.get_dtype()) == wanted[name] for name, s in slices.items())
-    if not fits or len(actions) != 1:
+    if layout != wanted or len(actions) != 1:
         raise PolicyFileError(f"{path} does not hold the tensors of a mixture of {size} policies with widths {widths}")

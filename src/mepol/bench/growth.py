@@ -141,6 +141,8 @@ def measure_growth(
     """`bench_growth` over any sizes, with the threads that torch has."""
     took: dict[str, list[tuple[int, float]]] = {part: [] for part in PARTS}
     points: list[Point] = []
+    for _, work in _Epoch(at(values[0])).parts():
+        work()  # the first call of everything is slower than the others
     for size in values:
         for part, work in _Epoch(at(size)).parts():
             expected = predict(took[part], size)
@@ -157,11 +159,15 @@ def measure_growth(
 
 
 def predict(curve: Sequence[tuple[int, float]], size: int) -> float:
-    """Seconds at `size` by the slope of the last two points of a curve; linear after one point, 0 without any."""
+    """Seconds at `size` by the slope of the last two points of a curve; linear after one point, 0 without any.
+
+    The slope is taken to lie in [0, 2]: no part of an epoch grows faster, so what looks steeper is noise, or the change
+    from one kind of search to the other.
+    """
     if not curve:
         return 0.0
     last, took = curve[-1]
-    steepness = max(0.0, slope(curve[-2:])) if len(curve) > 1 else 1.0
+    steepness = min(max(0.0, slope(curve[-2:])), 2.0) if len(curve) > 1 else 1.0
     return float(took * (size / last) ** steepness)
 
 
