@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from matplotlib.ticker import NullFormatter
+
 from mepol.figures.bands import COLOURS
 from mepol.figures.canvas import new_figure, save
 
@@ -20,7 +22,8 @@ def draw_growth(panels: Mapping[str, Mapping[str, Curve]], path: Path) -> Path:
             axes.loglog(*zip(*curve, strict=True), color=COLOURS[i], marker="o", ms=3, lw=1.4, label=name)
         axes.set_xlabel(label)
         if curves:
-            axes.legend(frameon=False, fontsize=7)
+            axes.legend(frameon=False, fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0))  # no curve is hidden
+        axes.xaxis.set_minor_formatter(NullFormatter())  # its labels would overlap
         axes.spines[["top", "right"]].set_visible(False)
     places[0].set_ylabel("seconds an epoch")
     return save(figure, path)
