@@ -57,7 +57,7 @@ def test_a_failed_member_stops_nobody_and_finished_ones_are_skipped(
     run = Run.open(out / "plain-seed-4")
     assert is_finished(run)
     assert (run.config.seed, run.config.policy.hidden, [r.epoch for r in run.rows()]) == (4, (8,), [0, 1])
-    assert (out / "compare.csv").read_text().count("random,1,") == 4
+    assert (out / "compare.csv").read_text().count("random,1,") == 5  # four measures and the coverage
     assert (out / "index.png").is_file()
 
     before = (out / "plain-seed-4" / "metrics.csv").stat().st_mtime_ns
