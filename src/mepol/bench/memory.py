@@ -23,9 +23,8 @@ import torch
 from mepol.config import ExploreConfig
 from mepol.domain import Domain, closing, env_of
 from mepol.errors import RunError
-from mepol.mepol import is_optimise, make_optimiser
 from mepol.presets import preset
-from mepol.run import Stream, evaluate_policy, make_policy, search_neighbours, stream, threads
+from mepol.run import Stream, climb_of, evaluate_policy, make_learner, search_neighbours, stream, threads
 from mepol.sampling import collect
 
 GB = 1e9
@@ -77,10 +76,11 @@ def run_case(case: Case) -> int:
     torch.set_num_threads(threads(config))
     with closing(env_of(config, config.trajectories)) as env:
         domain = Domain.of(env, config)
-        policy = make_policy(config, domain)
+        learner = make_learner(config, domain)
+        policy = learner.policy
         batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
         near = search_neighbours(batch, domain, config)
-        is_optimise(policy, make_optimiser(policy, config.ascent), batch, near, config.ascent)
+        climb_of(learner)(policy, learner.optimiser, batch, near, config.ascent)
         if case.evaluated:
             count = config.evaluation.evaluation_trajectories
             evaluate_policy(policy, config, trajectories=count, seed=stream(0, Stream.EVALUATION))

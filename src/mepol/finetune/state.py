@@ -6,14 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import safetensors
 import torch
 from torch import Tensor, nn
 
 from mepol.errors import CheckpointError, CollapseError
-from mepol.files import is_intact, require_file, tensor_bytes
+from mepol.files import Layout, TensorFormat, tensor_bytes
 
 FORMAT = "mepol-finetune-1"
+FILE = TensorFormat(
+    FORMAT,
+    CheckpointError,
+    source="the checkpoint",
+    foreign=f"is not a checkpoint of format {FORMAT!r}",
+    not_finite="holds NaN or infinite values",
+)
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")  # Adam's, the only optimiser in use
 DTYPES = {torch.float32: "F32", torch.int64: "I64"}
 
@@ -42,22 +48,15 @@ def load_state(path: Path, state: State) -> tuple[int, int]:
 
     Everything is read and checked before anything is changed; nothing in the file is executed.
     """
-    try:
-        require_file(path)
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            numbers = [header.get("iteration", ""), header.get("samples", "")]
-            if header.get("format") != FORMAT or not all(n.isdecimal() and len(n) < 19 for n in numbers):
-                raise CheckpointError(f"{path} is not a checkpoint of format {FORMAT!r}")
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            _check(slices, state, path)
-            if not is_intact(path):
-                raise CheckpointError(f"{path} is damaged: its content does not fit its digest")
-            tensors = {name: file.get_tensor(name) for name in slices}
-    except (OSError, safetensors.SafetensorError) as fault:
-        raise CheckpointError(f"cannot read the checkpoint {path}: {fault}") from fault
-    if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
-        raise CheckpointError(f"{path} holds NaN or infinite values")
+
+    def check(header: dict[str, str], layout: Layout) -> tuple[int, int]:
+        numbers = [header.get("iteration", ""), header.get("samples", "")]
+        if not all(n.isdecimal() and len(n) < 19 for n in numbers):
+            raise CheckpointError(f"{path} {FILE.foreign}")
+        _check(layout, state, path)
+        return int(numbers[0]), int(numbers[1])
+
+    position, tensors = FILE.read(path, check)
     for name, target in _fixed(state).items():
         target.copy_(tensors[name])
     for prefix, optimiser, parameter in _parameters(state):
@@ -65,7 +64,7 @@ def load_state(path: Path, state: State) -> tuple[int, int]:
         optimiser.state[parameter] = own
         if not own:
             del optimiser.state[parameter]
-    return int(numbers[0]), int(numbers[1])
+    return position
 
 
 def _fixed(state: State) -> dict[str, Tensor]:
@@ -92,7 +91,7 @@ def _parameters(state: State) -> list[tuple[str, torch.optim.Optimizer, Tensor]]
     ]
 
 
-def _check(slices: Mapping[str, object], state: State, path: Path) -> None:
+def _check(layout: Layout, state: State, path: Path) -> None:
     """Names, shapes and types must be the learner's own, with all or none of each parameter's moments."""
     allowed = {name: (list(t.shape), DTYPES[t.dtype]) for name, t in _fixed(state).items()}
     required = set(allowed)
@@ -100,10 +99,10 @@ def _check(slices: Mapping[str, object], state: State, path: Path) -> None:
         shapes = {"exp_avg": list(parameter.shape), "exp_avg_sq": list(parameter.shape), "step": []}
         own = {prefix + moment: (shape, "F32") for moment, shape in shapes.items()}
         allowed |= own
-        if not own.keys().isdisjoint(slices):
+        if not own.keys().isdisjoint(layout):
             required |= set(own)
-    for name, entry in slices.items():
-        if name not in allowed or (entry.get_shape(), entry.get_dtype()) != allowed[name]:  # type: ignore[attr-defined]
+    for name, entry in layout.items():
+        if name not in allowed or entry != allowed[name]:
             raise CheckpointError(f"{path} does not fit this run: unexpected tensor {name!r}")
-    if missing := required - set(slices):
+    if missing := required - set(layout):
         raise CheckpointError(f"{path} lacks {sorted(missing)[0]!r}")
