@@ -9,14 +9,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial import KDTree
 from sklearn.neighbors import NearestNeighbors
 
 from mepol import neighbours as module
 from mepol.errors import ParticleError
 from mepol.neighbours import Neighbours, log_unit_ball, neighbours
 
-BACKENDS = (module._search_tree, module._search_blocks)
-Search = Callable[..., tuple[np.ndarray, np.ndarray]]
+Search = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+
+
+def by_tree(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k-d tree, whatever it costs here."""
+    return module._search_tree(KDTree(x, leafsize=module.LEAF, balanced_tree=False), k, workers=1)
+
+
+BACKENDS = (by_tree, module._search_all)
 
 
 def true_distances(x: np.ndarray, k: int) -> np.ndarray:
@@ -28,7 +36,7 @@ def true_distances(x: np.ndarray, k: int) -> np.ndarray:
 def check(x: np.ndarray, k: int, search: Search, truth: np.ndarray | None = None) -> None:
     """The found indices are valid, not one's own, distinct, and as near as the truth says."""
     n = len(x)
-    index, radius = search(x, k, 1)
+    index, radius = search(x, k)
     assert index.shape == (n, k)
     assert index.min() >= 0
     assert index.max() < n
@@ -49,17 +57,32 @@ def test_neighbours_are_those_of_brute_force(search: Search, dim: int) -> None:
     for k in (1, 4, 50):
         check(x, k, search)
         # scikit-learn's brute force uses the product form, whose rounding is about 1e-7 of the distances here
-        _, radius = search(x, k, 1)
+        _, radius = search(x, k)
         np.testing.assert_allclose(radius, true_distances(x, k)[:, -1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 24, 40, 41, 50, 200])
-def test_the_backend_is_chosen_by_shape_and_agrees_with_brute_force(dim: int) -> None:
+@pytest.mark.parametrize("dim", [1, 2, 5, 6, 24, 50, 100, 101, 200])
+def test_the_chosen_backend_agrees_with_brute_force(dim: int) -> None:
     x = np.random.default_rng(dim).standard_normal((150, dim))
     near = neighbours(x, 4)
     radius = np.exp((near.log_volume - log_unit_ball(dim)) / dim)
     np.testing.assert_allclose(radius, true_distances(x, 4)[:, -1], rtol=1e-6)
     assert (near.n, near.k) == (150, 4)
+
+
+def test_the_share_of_touched_leaves_is_small_on_trajectories_and_all_in_high_dimensional_noise() -> None:
+    rng = np.random.default_rng(0)
+    walks = 0.1 * np.cumsum(rng.standard_normal((20, 100, 24)), axis=1)
+    apart = (rng.uniform(-6, 6, (20, 1, 24)) + walks).reshape(-1, 24)
+    noise = rng.standard_normal((2000, 24))
+    assert module.touched_share(KDTree(apart), 4) < 0.1
+    assert module.touched_share(KDTree(noise), 4) > 0.9
+
+
+def test_the_share_of_touched_leaves_of_a_hand_made_line() -> None:
+    """16 leaves of 16 particles on a line: the ball to the nearest neighbour reaches no other leaf, or one."""
+    line = np.arange(256.0)[:, None] + np.arange(256.0)[:, None] // 16 * 1000
+    assert module.touched_share(KDTree(line, leafsize=16), 1, queries=256) == 1 / 16
 
 
 @pytest.mark.parametrize("search", BACKENDS)
@@ -160,12 +183,12 @@ def test_memory_is_linear_in_n_times_k(n: int, dim: int, k: int) -> None:
     assert peak < 8 * n * n / 20
 
 
-def test_blocks_stay_within_their_budget() -> None:
-    n, k = 6000, 4
+def test_brute_force_keeps_no_matrix_of_all_distances() -> None:
+    n, k = 12_000, 4
     x = np.random.default_rng(0).standard_normal((n, 50))
     peak, _ = peak_bytes(x, k)
-    # a block of rough distances, its argpartition and the products behind it, beside the linear part
-    assert peak < 4 * module.BLOCK_BYTES + 12 * 8 * n * (k + 1 + 50)
+    # a block of gathered candidates with its differences, beside the linear part
+    assert peak < 3 * module.BLOCK_BYTES + 12 * 8 * n * (k + 1 + 50) < 8 * n * n / 4
 
 
 def test_a_particle_more_than_memory_allows_is_not_asked_of_k() -> None:

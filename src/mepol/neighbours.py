@@ -16,10 +16,12 @@ from scipy.spatial import KDTree
 
 from mepol.errors import CoincidentParticlesError, ParticleError
 
-# Above this many features a k-d tree visits almost every leaf, and blocked matrix products win
-# (docs/decisions.md, "Neighbour search").
-TREE_MAX_DIM = 40
-BLOCK_BYTES = 64 * 2**20  # one block of the brute-force distance matrix
+# A k-d tree wins while a query meets few of its leaves; then brute force does (docs/decisions.md, "Neighbour search").
+TREE_SURE_DIM = 5  # up to this many features it always wins
+TREE_MAX_DIM = 100  # above this many, what it keeps for every node on its way costs more than all distances
+TREE_MAX_SHARE = 1 / 6  # of the leaves, touched by an average query
+LEAF = 16  # particles in a leaf
+BLOCK_BYTES = 64 * 2**20  # of gathered candidates
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,11 @@ def neighbours(x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1) -> 
     """
     points = _checked(x, k)
     n, dim = points.shape
-    search = _search_tree if dim <= TREE_MAX_DIM else _search_blocks
-    index, radius = search(points, k, workers)
+    tree = KDTree(points, leafsize=LEAF, balanced_tree=False) if dim <= TREE_MAX_DIM else None
+    if tree and (dim <= TREE_SURE_DIM or touched_share(tree, k) <= TREE_MAX_SHARE):
+        index, radius = _search_tree(tree, k, workers)
+    else:
+        index, radius = _search_all(points, k)
     with np.errstate(divide="ignore"):
         log_volume = dim * np.log(radius) + log_unit_ball(dim)
     if eps > 0.0:
@@ -103,49 +108,65 @@ def _checked(x: ArrayLike, k: int) -> NDArray[np.float64]:
     return points
 
 
-def _search_tree(points: NDArray[np.float64], k: int, workers: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    tree = KDTree(points, leafsize=16, balanced_tree=False, compact_nodes=False)
-    distance, index = tree.query(points, k=k + 1, workers=workers)
+def touched_share(tree: KDTree, k: int, queries: int = 32) -> float:
+    """Share of the leaves that the ball to the k-th neighbour touches, for an average of evenly spread particles.
+
+    A search must open these. It says what the tree is worth, whatever the cause: features, neighbours, or how far
+    trajectories keep apart. Runs of particles in the tree's own order stand for its leaves, which SciPy does not show.
+    """
+    points = np.asarray(tree.data)
+    n = len(points)
+    runs = np.arange(0, n, LEAF)
+    low, high = (bound.reduceat(points[tree.indices], runs, axis=0) for bound in (np.minimum, np.maximum))
+    chosen = points[np.linspace(0, n - 1, min(n, queries)).astype(int)]
+    radius = np.asarray(tree.query(chosen, k=k + 1)[0])[:, -1]
+    shares = []
+    for point, reach in zip(chosen, radius, strict=True):
+        gap = np.maximum(np.maximum(low - point, point - high), 0.0)  # (leaves, D) from the point to each box
+        shares.append(np.mean(np.einsum("ld,ld->l", gap, gap) <= reach**2))
+    return float(np.mean(shares))
+
+
+def _search_tree(tree: KDTree, k: int, workers: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    distance, index = tree.query(tree.data, k=k + 1, workers=workers)
     return _without_self(np.asarray(index, dtype=np.int64), np.asarray(distance))
 
 
-def _search_blocks(points: NDArray[np.float64], k: int, workers: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Brute force by blocks of matrix products; the kept distances are recomputed without cancellation.
+def _search_all(points: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Every distance, by scikit-learn's blocked matrix products; the kept ones are recomputed without cancellation.
 
     A row whose candidates the rounding of the products may have got wrong is searched again in full.
     """
-    del workers  # the matrix product already uses every core
+    from sklearn.neighbors import NearestNeighbors  # not before it is needed: it takes a second to import
+
     n, dim = points.shape
     centred = points - points.mean(axis=0)
     square = np.einsum("nd,nd->n", centred, centred)
-    rounding = (dim + 4) * np.finfo(np.float64).eps * (square + square.max())  # (N,) of a row's product form
+    rounding = (dim + 4) * np.finfo(np.float64).eps * (square + square.max())  # (N,) of |x|^2 - 2xy + |y|^2
     spare = min(n, k + 1 + 8)  # candidates beyond k + 1 absorb most of it
-    rows = max(1, BLOCK_BYTES // (8 * n))
+    distance, near = NearestNeighbors(n_neighbors=spare, algorithm="brute").fit(centred).kneighbors(centred)
+    left_out = distance[:, -1] ** 2 - rounding  # the rest are beyond
     index = np.empty((n, k), dtype=np.int64)
     radius = np.empty(n)
-    everyone = np.arange(n)
+    rows = max(1, BLOCK_BYTES // (8 * spare * dim))
     for start in range(0, n, rows):
         here = slice(start, min(start + rows, n))
-        rough = square - 2.0 * (centred[here] @ centred.T)  # |y|^2 - 2xy: same order as |x - y|^2
-        near = np.argpartition(rough, spare - 1, axis=1)[:, :spare]
-        left_out = np.take_along_axis(rough, near, axis=1).max(axis=1) + square[here] - rounding[here]  # all are beyond
-        chosen, exact = np.empty((len(near), k + 1), dtype=np.int64), np.empty((len(near), k + 1))
-        for i, candidates in enumerate(near):
-            chosen[i], exact[i] = _nearest(points, start + i, candidates, k + 1)
-            if spare < n and exact[i, -1] > max(0.0, left_out[i]) * (1 + 1e-9):
-                chosen[i], exact[i] = _nearest(points, start + i, everyone, k + 1)
+        chosen, exact = _nearest(points, points[here], near[here], k + 1)
+        if spare < n:
+            for i in np.flatnonzero(exact[:, -1] > np.maximum(0.0, left_out[here]) * (1 + 1e-9)):
+                chosen[i], exact[i] = _nearest(points, points[start + i, None], np.arange(n)[None], k + 1)
         index[here], radius[here] = _without_self(chosen, np.sqrt(exact), first=start)
     return index, radius
 
 
 def _nearest(
-    points: NDArray[np.float64], i: int, candidates: NDArray[np.int64], count: int
+    points: NDArray[np.float64], queries: NDArray[np.float64], candidates: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The `count` candidates nearest to particle i, in order, and their squared distances."""
-    gap = points[candidates] - points[i]
-    square = np.einsum("cd,cd->c", gap, gap)
-    order = np.argsort(square, kind="stable")[:count]
-    return candidates[order], square[order]
+    """Of each row of candidates (Q, C), the `count` nearest to its query, in order, and their squared distances."""
+    gap = points[candidates] - queries[:, None]
+    square = np.einsum("qcd,qcd->qc", gap, gap)
+    order = np.argsort(square, axis=1, kind="stable")[:, :count]
+    return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(square, order, axis=1)
 
 
 def _without_self(

@@ -3,7 +3,7 @@
     sweep   what grows                      what stays
     N       particles N                     D = 2, k = 4, M = 20
     N24     particles N                     D = 24, k = 4, M = 20     (as many features as Humanoid's)
-    N200    particles N                     D = 200, k = 4, M = 20    (above 40 features: brute force by blocks)
+    N200    particles N                     D = 200, k = 4, M = 20    (above 100 features: brute force)
     D       entropy features D              N = 10,000, k = 4, M = 20
     k       neighbours k                    N = 10,000, D = 2, M = 20
     M       environments M, so N = 500 M    D = 2, k = 4
@@ -65,7 +65,7 @@ SWEEPS = {
     "N": Sweep("particles N", _N, lambda v: Sizes(n=v)),
     "N24": Sweep("particles N, 24 features", _N, lambda v: Sizes(n=v, dim=24)),
     "N200": Sweep("particles N, 200 features", _N[:-2], lambda v: Sizes(n=v, dim=200)),
-    "D": Sweep("features D", (2, 5, 10, 20, 40, 41, 80, 140, 200), lambda v: Sizes(dim=v)),
+    "D": Sweep("features D", (2, 5, 10, 20, 40, 80, 100, 140, 200), lambda v: Sizes(dim=v)),
     "k": Sweep("neighbours k", (4, 8, 16, 32, 64, 125, 250, 500), lambda v: Sizes(k=v)),
     "M": Sweep("environments M", (2, 5, 10, 20, 50, 100, 200, 500), lambda v: Sizes(n=500 * v, m=v)),
 }
