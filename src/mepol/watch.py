@@ -37,7 +37,7 @@ class Watch:
                 f"epoch {update.epoch}: none of {len(update.steps)} steps stayed in the trust region; "
                 "the policy is unchanged; lower learning_rate"
             )
-        elif update.ess < max(2.0, LOW_ESS * update.particles):
+        elif self._config.rule == "importance" and update.ess < max(2.0, LOW_ESS * update.particles):
             self._warn(
                 f"epoch {update.epoch}: importance weights are collapsing, effective sample size "
                 f"{update.ess:.1f} of {update.particles}; lower learning_rate or kl_threshold"

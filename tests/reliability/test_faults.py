@@ -169,5 +169,5 @@ def test_a_state_that_could_not_be_read_again_is_never_written() -> None:
     policy.log_prob(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()
     optimiser.step()
     optimiser.state[policy.log_std]["exp_avg_sq"].fill_(torch.inf)
-    with pytest.raises(CollapseError, match="NaN or infinite before epoch 3; lower learning_rate"):
+    with pytest.raises(CollapseError, match="NaN or infinite before epoch 3; lower the learning rate"):
         checkpoint_bytes(Learner(policy, optimiser), Position(3, 0))

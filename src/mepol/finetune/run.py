@@ -17,10 +17,10 @@ import torch
 from mepol.baselines.smm import SkillVectorEnv
 from mepol.errors import CheckpointError, ConfigError, MepolWarning, RunError
 from mepol.finetune.adapter import BatchedVecEnv, Episode
+from mepol.finetune.checkpoint import load_state, state_bytes
 from mepol.finetune.config import FinetuneConfig
 from mepol.finetune.initialise import check_fit
 from mepol.finetune.learners import OffPolicy, OnPolicy, drawing_from, make_learner
-from mepol.finetune.state import load_state, state_bytes
 from mepol.finetune.store import FinetuneRow, FinetuneRun
 from mepol.finetune.tasks import Task, find_task, make_task
 from mepol.policy import GaussianPolicy, load_policy, policy_bytes
