@@ -25,7 +25,9 @@ from mepol.run import (
     evaluate_policy,
     explore,
     make_policy,
+    resume,
     search_neighbours,
+    standardise_inputs,
     stream,
 )
 from mepol.sampling import collect
@@ -242,6 +244,58 @@ def test_inputs_are_scaled_to_plus_minus_one(tiny: Callable) -> None:
     corners = np.array([[-1.2, -0.07], [0.45, 0.07]])
     seen = (corners - policy.shift.numpy()) / policy.scale.numpy()
     np.testing.assert_allclose(seen, [[-1, -1], [1, 1]], atol=1e-6)
+
+
+def standardised(tiny: Callable, **settings: object) -> ExploreConfig:
+    config: ExploreConfig = tiny(
+        env="mepol/Ant-v0",
+        hidden=(16, 16),
+        mirror=True,
+        standardise=True,
+        zero_mean_steps=0,
+        heatmap_axes="0,1",
+        **settings,
+    )
+    return config
+
+
+def test_unbounded_inputs_are_standardised_by_the_first_batch(tiny: Callable, tmp_path: Path) -> None:
+    config = standardised(tiny, input_range=2.0, features="x,y", epochs=1)
+    run = explore(config, tmp_path / "run")
+    env = make_env(config.env, config.trajectories)
+    first = collect(load_policy(run.initial_policy_path), env, config.horizon, seed=stream(config.seed, Stream.BATCH))
+    policy = run.load_policy()
+    seen = (first.states[:, :-1].reshape(-1, first.states.shape[-1]) - policy.shift.numpy()) / policy.scale.numpy()
+    np.testing.assert_allclose(seen.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(seen.std(axis=0), 2, rtol=1e-4)
+
+
+def test_standardising_does_not_change_what_a_mirrored_policy_does(tiny: Callable) -> None:
+    config = standardised(tiny)
+    env = make_env(config.env, config.trajectories)
+    domain = Domain.of(env, config)
+    policy = make_policy(config, domain)
+    before = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
+    standardise_inputs(policy, before, domain, 1.0)
+    after = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
+    np.testing.assert_allclose(after.actions, before.actions, atol=1e-5)
+
+
+def test_bounded_inputs_are_left_to_scale_inputs(tiny: Callable) -> None:
+    config = tiny(env="mepol/MountainCar-v0", hidden=(16,), mirror=True, heatmap_axes="0,1")
+    env = make_env(config.env, config.trajectories)
+    domain = Domain.of(env, config)
+    policy = make_policy(config, domain)
+    standardise_inputs(policy, collect(policy, env, 20, seed=stream(0, Stream.BATCH)), domain, 1.0)
+    assert torch.equal(policy.scale, torch.ones(2))
+    assert torch.equal(policy.shift, torch.zeros(2))
+
+
+def test_a_standardised_run_goes_on_after_a_stop_as_if_there_had_been_none(tiny: Callable, tmp_path: Path) -> None:
+    config = standardised(tiny, features="x,y")
+    whole = explore(dataclasses.replace(config, epochs=3), tmp_path / "whole")
+    explore(dataclasses.replace(config, epochs=1), tmp_path / "parts")
+    assert_same_run(whole, resume(tmp_path / "parts", epochs=3))
 
 
 def test_streams_are_independent_of_each_other() -> None:

@@ -101,8 +101,11 @@ class PolicyConfig:
     """Start from a mean of exactly zero: units of the last hidden layer in pairs that cancel, before any regression."""
     scale_inputs: bool = False
     """Map each bounded observation coordinate to +-input_range at the network's input (the paper feeds raw states)."""
+    standardise: bool = False
+    """Bring each unbounded coordinate to mean 0 and spread input_range, by the states of the first batch.
+    Needs `mirror`, whose mean is zero at any input scale: the policy then stays the one that sampled the batch."""
     input_range: float = 1.0
-    """Half-width of that range: the larger, the finer the features that the initial network sees."""
+    """Half-width of that range, or that spread: the larger, the finer the features that the initial network sees."""
 
     def __post_init__(self) -> None:
         _require_widths(self.hidden, "hidden")
@@ -110,6 +113,7 @@ class PolicyConfig:
         _require(self.zero_mean_steps >= 0, "zero_mean_steps", self.zero_mean_steps, "at least 0")
         paired = bool(self.hidden) and self.hidden[-1] % 2 == 0
         _require(paired or not self.mirror, "hidden", self.hidden, "even in its last width to be mirrored")
+        _require(self.mirror or not self.standardise, "standardise", self.standardise, "used with mirror alone")
         _require(0 < self.input_range < math.inf, "input_range", self.input_range, "above 0 and finite")
 
 

@@ -92,6 +92,19 @@ def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float6
     return np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2 / reach, 1.0)
 
 
+@torch.no_grad()
+def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, reach: float) -> None:
+    """Bring the unbounded coordinates of a batch's states to mean 0 and spread `reach` at the network's input.
+
+    One that never moves keeps its scale. A mirrored policy's mean is zero whatever it is shown: it acts as before.
+    """
+    states = batch.states[:, :-1][batch.visited()]  # (N, S)
+    spread = states.std(axis=0)
+    chosen = torch.from_numpy(~np.isfinite(domain.space.high - domain.space.low) & (spread > 0))
+    policy.shift[chosen] = torch.from_numpy(states.mean(axis=0)).to(policy.shift)[chosen]
+    policy.scale[chosen] = torch.from_numpy(spread / reach).to(policy.scale)[chosen]
+
+
 def search_neighbours(batch: Batch, domain: Domain, config: ExploreConfig) -> Neighbours:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
     scaled = batch.particles(domain.features) / np.array(domain.widths)
@@ -226,7 +239,10 @@ def _drive(
             raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
         seed = stream(config.seed, Stream.BATCH, epoch)
         with clock.time("sample"):
-            return collect(policy, env, config.horizon, seed=seed, time_limit=config.env_time_limit)
+            batch = collect(policy, env, config.horizon, seed=seed, time_limit=config.env_time_limit)
+        if epoch == 0 and config.policy.standardise:
+            standardise_inputs(policy, batch, domain, config.policy.input_range)
+        return batch
 
     def search(batch: Batch) -> Neighbours:
         with clock.time("knn"):
