@@ -4,14 +4,16 @@
     N       particles N                     D = 2, k = 4, M = 20
     N24     particles N                     D = 24, k = 4, M = 20     (as many features as Humanoid's)
     N200    particles N                     D = 200, k = 4, M = 20    (above 100 features: brute force)
+    noise24 particles N                     D = 24, k = 4, M = 20     (searched among independent normal points instead)
     D       entropy features D              N = 10,000, k = 4, M = 20
     k       neighbours k                    N = 10,000, D = 2, M = 20
     M       environments M, so N = 500 M    D = 2, k = 4
 
 M walkers in a box of D dimensions (`mepol.bench.walk`) are driven by a fresh (300, 300) policy; their states and
 actions have D coordinates. Their batch is then searched and climbed: trajectories, not independent points, since that
-is what a search meets. The optimiser is timed with 3 steps and counted ten times, for the paper's 30; the first
-pass of a climb is thereby counted ten times as well, which makes it look about 10 % dearer than it is.
+is what a search meets. Independent points in many dimensions are the worst case, in which no tree helps: `noise24`.
+The optimiser is timed with 3 steps and counted ten times, for the paper's 30; the first pass of a climb is thereby
+counted ten times as well, which makes it look about 10 % dearer than it is.
 
 A part whose next measurement would take longer than the budget, by the slope of its last two, is skipped and says so.
 """
@@ -49,6 +51,7 @@ class Sizes:
     dim: int = 2
     k: int = 4
     m: int = 20
+    noise: bool = False  # the search is among independent normal points
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ SWEEPS = {
     "N": Sweep("particles N", _N, lambda v: Sizes(n=v)),
     "N24": Sweep("particles N, 24 features", _N, lambda v: Sizes(n=v, dim=24)),
     "N200": Sweep("particles N, 200 features", _N[:-2], lambda v: Sizes(n=v, dim=200)),
+    "noise24": Sweep("particles N, 24 features of noise", _N[:-1], lambda v: Sizes(n=v, dim=24, noise=True)),
     "D": Sweep("features D", (2, 5, 10, 20, 40, 80, 100, 140, 200), lambda v: Sizes(dim=v)),
     "k": Sweep("neighbours k", (4, 8, 16, 32, 64, 125, 250, 500), lambda v: Sizes(k=v)),
     "M": Sweep("environments M", (2, 5, 10, 20, 50, 100, 200, 500), lambda v: Sizes(n=500 * v, m=v)),
@@ -197,8 +201,11 @@ class _Epoch:
         self._batch = collect(self._policy, self._env, horizon, seed=np.random.SeedSequence(0))
 
     def _search(self) -> None:
-        points = self._batch.particles(tuple(range(self._sizes.dim)))
-        self._near = neighbours(points, self._sizes.k, eps=1e-15, workers=torch.get_num_threads())
+        sizes = self._sizes
+        points = self._batch.particles(tuple(range(sizes.dim)))
+        if sizes.noise:
+            points = np.random.default_rng(0).standard_normal((sizes.n, sizes.dim))
+        self._near = neighbours(points, sizes.k, eps=1e-15, workers=torch.get_num_threads())
         _ = self._near.adjacency  # made on first use, and part of the cost
 
     def _climb(self) -> None:

@@ -54,7 +54,8 @@ def command(arguments: list[str]) -> None:
         if missing := [o for o in parsed.only if all(o not in (m.name, m.variant) for m in chosen)]:
             raise ConfigError(f"no member {missing[0]!r}; there are {', '.join(m.name for m in members)}")
         members = chosen
-    stdout.print(f"{len(members)} runs in {out}, {parsed.jobs} at a time with {threads} threads each")
+    each = " or ".join(str(t) for t in sorted({m.config.threads for m in members}))
+    stdout.print(f"{len(members)} runs in {out}, {parsed.jobs} at a time with {each} threads each")
     outcomes = _with_progress(members, parsed.jobs)
     stdout.print(f"summary {write_summary(outcomes, out)}")
     if done := [o for o in outcomes if o.state == "done"]:
