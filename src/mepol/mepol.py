@@ -173,9 +173,9 @@ def make_optimiser(policy: GaussianPolicy, config: AscentConfig, critic: Critic 
             "lr": critic.config.critic_rate,
             "maximize": False,
         }
-        return torch.optim.Adam([climbs, descends], lr=config.learning_rate, maximize=True)
+        return torch.optim.Adam([climbs, descends], lr=config.learning_rate, maximize=True, fused=True)
     if config.optimiser == "adam":
-        return torch.optim.Adam(policy.parameters(), lr=config.learning_rate, maximize=True)
+        return torch.optim.Adam(policy.parameters(), lr=config.learning_rate, maximize=True, fused=True)
     return torch.optim.SGD(policy.parameters(), lr=config.learning_rate, maximize=True)
 
 

@@ -30,7 +30,7 @@ FILE = TensorFormat(
     needs_digest=False,
 )
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
-ROWS = 1000  # states a pass: the activations of so many stay in cache, those of a batch do not (docs/performance.md)
+ROWS = 2000  # states a pass: the activations of so many stay in cache, those of a batch do not (docs/performance.md)
 
 
 @contextmanager
