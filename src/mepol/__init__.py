@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 
+# How torch's libraries work, which they read when they are loaded or first used: where a program has used torch before,
+# these come too late and change nothing.
 # Long sums cut alike whatever the number of threads: without it a run on two cores would not repeat one on four.
-# MKL reads it at its first product, so it cannot help a program that has multiplied with torch before.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+# A thread waits for the others a few microseconds at full speed, then sleeps. The default is to go on for milliseconds,
+# which makes two runs on one machine ten times slower than one (docs/performance.md).
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 from mepol.batch import Batch
 from mepol.envs import register_domains
