@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -15,11 +16,18 @@ from mepol.files import write_bytes
 INK, ACCENT, MUTED = "#2b2d42", "#0077b6", "#8d99ae"
 
 
-def new_figure(columns: int = 1, *, width: float = 5.0, height: float = 3.6) -> tuple[Figure, list[Axes]]:
-    """A figure with `columns` axes side by side, each `width` x `height` inches."""
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
+def new_figure(
+    panels: int = 1, *, width: float = 5.0, height: float = 3.6, columns: int | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure with so many axes, each `width` x `height` inches: side by side, or in rows of at most `columns`."""
+    across = min(panels, columns or panels)
+    rows = math.ceil(panels / across)
+    figure = Figure(figsize=(width * across, height * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, list(figure.subplots(1, columns, squeeze=False)[0])
+    places = list(figure.subplots(rows, across, squeeze=False).flat)
+    for spare in places[panels:]:
+        spare.remove()
+    return figure, places[:panels]
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -12,11 +12,12 @@ from mepol.figures.canvas import new_figure, save
 
 Curve = Sequence[tuple[int, float]]
 """(size, seconds) in order of size."""
+COLUMNS = 4  # panels a row
 
 
 def draw_growth(panels: Mapping[str, Mapping[str, Curve]], path: Path) -> Path:
     """One panel a size that grows, named by its x axis; in each one line a part of an epoch, named by its label."""
-    figure, places = new_figure(len(panels), width=3.2, height=3.2)
+    figure, places = new_figure(len(panels), width=3.2, height=3.2, columns=COLUMNS)
     for axes, (label, curves) in zip(places, panels.items(), strict=True):
         for i, (name, curve) in enumerate(curves.items()):
             axes.loglog(*zip(*curve, strict=True), color=COLOURS[i], marker="o", ms=3, lw=1.4, label=name)
@@ -25,5 +26,6 @@ def draw_growth(panels: Mapping[str, Mapping[str, Curve]], path: Path) -> Path:
             axes.legend(frameon=False, fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0))  # no curve is hidden
         axes.xaxis.set_minor_formatter(NullFormatter())  # its labels would overlap
         axes.spines[["top", "right"]].set_visible(False)
-    places[0].set_ylabel("seconds an epoch")
+    for axes in places[::COLUMNS]:
+        axes.set_ylabel("seconds an epoch")
     return save(figure, path)
