@@ -11,6 +11,7 @@ from PIL import Image
 from mepol.errors import RunError
 from mepol.evaluate import Grid
 from mepol.figures import animate, draw_before_and_after, draw_curve, draw_heatmap
+from mepol.figures.canvas import new_figure
 from mepol.store import MetricsRow
 
 GRID = Grid((0, 1), ("x", "y"), (-6.0, -6.0), (6.0, 6.0), (20, 20))
@@ -100,3 +101,12 @@ def test_an_animation_has_one_frame_an_epoch_in_order(tmp_path: Path) -> None:
         assert np.asarray(film.convert("RGB")).shape == frames[0].shape
     with pytest.raises(RunError, match="nothing to animate"):
         animate({}, GRID, tmp_path / "c.gif")
+
+
+@pytest.mark.parametrize(
+    ("panels", "columns", "inches"), [(1, None, (5, 3)), (3, None, (15, 3)), (5, 3, (15, 6)), (2, 4, (10, 3))]
+)
+def test_panels_stand_in_rows_of_so_many_columns(panels: int, columns: int | None, inches: tuple[int, int]) -> None:
+    figure, places = new_figure(panels, width=5, height=3, columns=columns)
+    assert len(places) == len(figure.axes) == panels
+    assert tuple(figure.get_size_inches()) == inches
