@@ -13,6 +13,7 @@ import tyro
 
 from mepol.assess import Protocol, assess
 from mepol.commands.terminal import at_least, parse, stdout
+from mepol.config import with_settings
 from mepol.errors import RunError
 from mepol.evaluate import HorizonRow, mean_interval
 from mepol.explorers import load_actor
@@ -37,6 +38,9 @@ class HorizonArguments:
     """Fresh trajectories a run: H(d_h) rests on one state of each."""
     k: int | None = 4
     """Neighbours of both estimates, well below the trajectories."""
+    eps: float | None = None
+    """Volume added to every neighbour ball, for domains whose walls stop several agents in one place (GridWorld: 1e-4);
+    by default the run's own."""
     seed: int = 0
     """Of the fresh trajectories."""
     out: Path = Path("horizon")
@@ -56,7 +60,8 @@ def command(arguments: list[str]) -> None:
     curves: dict[str, list[tuple[Run, tuple[HorizonRow, ...]]]] = {}
     for group in groups:
         for run in group.runs:
-            found = assess(load_actor(run), run.config, protocol, seed=stream(parsed.seed, Stream.FRESH)).horizons
+            config = run.config if parsed.eps is None else with_settings(run.config, {"eps": parsed.eps})
+            found = assess(load_actor(run), config, protocol, seed=stream(parsed.seed, Stream.FRESH)).horizons
             curves.setdefault(group.name, []).append((run, found))
             stdout.print(f"{run.path}: H(d_h) {found[-1].step_entropy:.3f}, average {found[-1].average_entropy:.3f}")
     step = {name: _band([rows for _, rows in c], "step_entropy") for name, c in curves.items()}
