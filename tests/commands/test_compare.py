@@ -147,11 +147,11 @@ def test_horizon_measures_every_run_and_draws_bands(
 def test_horizon_adds_the_volume_that_is_asked_for(runs: list[Path], tmp_path: Path) -> None:
     words = ["--until", "80", "--points", "2", "--trajectories", "12"]
     found = {}
-    for eps in ("0.0", "1e3"):
+    for eps in ("1e-9", "1e3"):
         assert main(["horizon", str(runs[0]), *words, "--eps", eps, "--out", str(tmp_path / eps)]) == 0
         with (tmp_path / eps / "horizon.csv").open(newline="") as file:
             found[eps] = [float(row["average_entropy"]) for row in csv.DictReader(file)]
-    assert all(more > less + 1 for more, less in zip(found["1e3"], found["0.0"], strict=True))
+    assert all(more > less + 1 for more, less in zip(found["1e3"], found["1e-9"], strict=True))
 
 
 def test_animate_draws_the_stored_visits(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
