@@ -5,35 +5,37 @@ from __future__ import annotations
 import numpy as np
 
 from mepol.envs.ant import AntVectorEnv
+from mepol.envs.batched import Array
 from mepol.envs.humanoid import HumanoidVectorEnv
+from mepol.envs.physics import MujocoVectorEnv
 from mepol.finetune import pools
 
 
-class Ant(AntVectorEnv):
-    """Ants; with the name of a pool, each starts in one of its states."""
+class _FromPool(MujocoVectorEnv):
+    """Bodies that start in a state of the pool `starts`, where there is one."""
 
-    def __init__(self, pool: str, num_envs: int, render_mode: str | None, threads: int | None) -> None:
-        super().__init__(num_envs, render_mode, threads)
-        self.starts = pools.load(pool) if pool else None
+    starts: Array | None = None
 
     def start(self, i: int, rng: np.random.Generator) -> None:
-        """From the pool, or near the rest pose."""
+        """From the pool, or where such a body starts by itself."""
         if self.starts is None:
-            super().start(i, rng)
+            super().start(i, rng)  # type: ignore[safe-super]  # of the body that this is mixed into
         else:
             pools.place_from(self.starts, self, i, rng)
 
 
-class Humanoid(HumanoidVectorEnv):
-    """Humanoids; with the name of a pool, each starts in one of its states."""
+class Ant(_FromPool, AntVectorEnv):
+    """Ants."""
 
-    def __init__(self, pool: str, num_envs: int, render_mode: str | None, threads: int | None) -> None:
-        super().__init__(num_envs, render_mode, threads)
-        self.starts = pools.load(pool) if pool else None
 
-    def start(self, i: int, rng: np.random.Generator) -> None:
-        """From the pool, or near the standing pose."""
-        if self.starts is None:
-            super().start(i, rng)
-        else:
-            pools.place_from(self.starts, self, i, rng)
+class Humanoid(_FromPool, HumanoidVectorEnv):
+    """Humanoids."""
+
+
+def make_body(
+    kind: type[Ant] | type[Humanoid], pool: str, num_envs: int, render_mode: str | None, threads: int | None
+) -> Ant | Humanoid:
+    """`num_envs` bodies that start in states of the pool of that name, or as ever where the name is empty."""
+    env = kind(num_envs, render_mode, threads)
+    env.starts = pools.load(pool) if pool else None
+    return env

@@ -117,6 +117,5 @@ def _native(task: Task, num_envs: int, render_mode: str | None, threads: int | N
         return GridWorldVectorEnv(num_envs, render_mode)
     from mepol.finetune import bodies  # MuJoCo is not needed for the others
 
-    if task.env == _HUMANOID:
-        return bodies.Humanoid(task.pool, num_envs, render_mode, threads)
-    return bodies.Ant(task.pool, num_envs, render_mode, threads)
+    kind = bodies.Humanoid if task.env == _HUMANOID else bodies.Ant
+    return bodies.make_body(kind, task.pool, num_envs, render_mode, threads)
