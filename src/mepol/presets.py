@@ -267,6 +267,7 @@ _FAST: dict[str, dict[str, Any]] = {
     "gridworld": {**_SMALL, "learning_rate": 1.5e-4, "epochs": 40},
     "mountain-car": {**_SMALL, "learning_rate": 3e-4, "k": 50, "eps": 1e-6, "epochs": 150},
     "ant": {**_CRITIC, "epochs": 500},
+    "humanoid": {**_CRITIC, "epochs": 500},
 }
 
 
