@@ -187,7 +187,7 @@ def test_brute_force_keeps_no_matrix_of_all_distances() -> None:
     n, k = 12_000, 4
     x = np.random.default_rng(0).standard_normal((n, 50))
     peak, _ = peak_bytes(x, k)
-    # a block of gathered candidates with its differences, beside the linear part
+    # a block of gathered candidates with its differences, beside the linear part; scikit-learn's blocks are not traced
     assert peak < 3 * module.BLOCK_BYTES + 12 * 8 * n * (k + 1 + 50) < 8 * n * n / 4
 
 

@@ -87,7 +87,6 @@ def load_checkpoint(path: Path, learner: Learner) -> tuple[Position, dict[str, s
 
     Everything is read and checked before anything is changed. Raises CheckpointError.
     """
-
     state = learner.state()
 
     def check(header: dict[str, str], layout: Layout) -> tuple[Position, dict[str, str]]:

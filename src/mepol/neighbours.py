@@ -117,7 +117,8 @@ def touched_share(tree: KDTree, k: int, queries: int = 32) -> float:
     points = np.asarray(tree.data)
     n = len(points)
     runs = np.arange(0, n, LEAF)
-    low, high = (bound.reduceat(points[tree.indices], runs, axis=0) for bound in (np.minimum, np.maximum))
+    leaves = points[tree.indices]
+    low, high = np.minimum.reduceat(leaves, runs, axis=0), np.maximum.reduceat(leaves, runs, axis=0)
     chosen = points[np.linspace(0, n - 1, min(n, queries)).astype(int)]
     radius = np.asarray(tree.query(chosen, k=k + 1)[0])[:, -1]
     shares = []

@@ -82,12 +82,12 @@ class Study:
 
         threads: of each one, where the study does not say.
         """
-
-        def settings(config: ExploreConfig, seed: int) -> dict[str, object]:
-            return {"seed": seed, "threads": config.threads or threads}
-
         return [
-            Member(name, with_settings(config, settings(config, seed)), out / f"{name}-seed-{seed}")
+            Member(
+                name,
+                with_settings(config, {"seed": seed, "threads": config.threads or threads}),
+                out / f"{name}-seed-{seed}",
+            )
             for name, config in self.variants.items()
             for seed in self.seeds
         ]

