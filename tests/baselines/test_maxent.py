@@ -49,14 +49,30 @@ def small(tiny: Callable) -> Callable[..., ExploreConfig]:
 
 
 @pytest.mark.parametrize("kernel", ["epanechnikov", "gaussian"])
-def test_the_density_is_scikit_learns(kernel: str) -> None:
+@pytest.mark.parametrize(("few", "error"), [(0, 0.011), (3000, 1e-9)], ids=["tree", "all"])
+@pytest.mark.parametrize("dimensions", [1, 2, 5])
+def test_the_density_is_scikit_learns(
+    kernel: str, few: int, error: float, dimensions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mepol.baselines.density.FEW", few)
     rng = np.random.default_rng(0)
-    x, where = rng.normal(size=(3000, 2)), rng.normal(size=(200, 2))
+    x, where = 100 + rng.normal(size=(3000, dimensions)), 100 + rng.normal(size=(200, dimensions))
     config = dataclasses.replace(RIVAL, density_kernel=kernel, density_bandwidth=0.3)
     found = Density.fit(x, config, rng)(where)
     truth = np.exp(KernelDensity(kernel=kernel, bandwidth=0.3).fit(x).score_samples(where))
-    np.testing.assert_allclose(found, truth, rtol=0.011)
-    assert Density.fit(x, config, rng)(np.full((1, 2), 99.0))[0] == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(found, truth, rtol=error, atol=1e-9 * truth.max())
+    assert Density.fit(x, config, rng)(np.full((1, dimensions), -99.0))[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_state_out_of_reach_has_no_density_in_many_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mepol.baselines.density.FEW", 0)
+    rng = np.random.default_rng(0)
+    x, where = rng.normal(size=(2000, 24)), rng.normal(size=(50, 24))
+    config = dataclasses.replace(RIVAL, density_bandwidth=0.3)
+    assert np.linalg.norm(x[:, None] - where, axis=2).min() > 0.3
+    assert not Density.fit(x, config, rng)(where).any()
+    # what scikit-learn says there is rounding, four orders of magnitude above the eps of the reward
+    assert np.exp(KernelDensity(kernel="epanechnikov", bandwidth=0.3).fit(x).score_samples(where)).max() > 1
 
 
 def test_one_coincident_state_gives_the_kernels_peak() -> None:

@@ -63,6 +63,7 @@ def train(
                 "net_arch": {"pi": widths, "vf": widths},
                 "activation_fn": nn.ReLU,
                 "log_std_init": config.policy.log_std,
+                "optimizer_kwargs": {"fused": True},
             },
             seed=int(seed.generate_state(1)[0]),
             device="cpu",
