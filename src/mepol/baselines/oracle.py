@@ -18,6 +18,10 @@ from mepol.config import ExploreConfig
 from mepol.errors import CollapseError
 from mepol.policy import GaussianPolicy
 
+# Every tenth state has a part in TRPO's Fisher products, as in fine-tuning: with MEPOL's wide layers they would be
+# nearly half of a round.
+FISHER_EVERY = 10
+
 
 def batch_shape(config: ExploreConfig) -> tuple[int, int]:
     """Sub-environments and steps of each whose product is the steps of one TRPO update (or just below)."""
@@ -45,16 +49,17 @@ def train(
     env: as many sub-environments as `batch_shape` says. shift, scale: (S,) of the network's input.
     """
     from mepol.baselines.sb3_env import RewardedVecEnv  # optional: the other explorers do without
-    from mepol.sb3 import TRPO
+    from mepol.trpo import SparseFisherTRPO
 
     rival = config.maxent
     steps = batch_shape(config)[1]
     with _private_randomness():
         venv = RewardedVecEnv(env, config.horizon, reward, shift=shift, scale=scale, time_limit=config.env_time_limit)
         widths = list(config.policy.hidden)
-        model = TRPO(
+        model = SparseFisherTRPO(
             "MlpPolicy",
             venv,
+            fisher_every=FISHER_EVERY,
             n_steps=steps,
             batch_size=critic_batch(steps * env.num_envs),
             gamma=rival.trpo_discount,

@@ -33,9 +33,9 @@ from mepol.finetune.adapter import BatchedVecEnv, Episode
 from mepol.finetune.config import FinetuneConfig
 from mepol.finetune.initialise import architecture, in_unit_box, read_actor, write_actor
 from mepol.finetune.rollout import fill_replay, fill_rollout, squashed
-from mepol.finetune.trpo import SparseFisherTRPO
 from mepol.policy import GaussianPolicy
 from mepol.state import State
+from mepol.trpo import SparseFisherTRPO
 
 
 @contextmanager

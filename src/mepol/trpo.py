@@ -3,7 +3,7 @@
 The library differentiates the mean KL of the whole batch twice for every conjugate-gradient step, which is most of the
 time of an iteration. The direction hardly depends on it: the TRPO paper (appendix C) takes a tenth of the states.
 The line search, which enforces the trust region, still sees every state. With `fisher_every` = 1 the step is
-the library's (tests/finetune/test_trpo.py).
+the library's (tests/test_trpo.py).
 """
 
 from __future__ import annotations

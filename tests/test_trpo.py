@@ -14,7 +14,7 @@ from mepol.finetune.initialise import architecture
 from mepol.finetune.learners import _silence
 from mepol.finetune.reach import ReachVectorEnv
 from mepol.finetune.rollout import fill_rollout
-from mepol.finetune.trpo import SparseFisherTRPO
+from mepol.trpo import SparseFisherTRPO
 
 KL = 0.01
 
