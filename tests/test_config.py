@@ -105,6 +105,13 @@ def test_k_must_be_below_the_particles_of_an_evaluation() -> None:
     ExploreConfig(env="x", **settings, evaluation=EvaluationConfig(evaluation_trajectories=2))
 
 
+def test_what_maxent_cannot_use_is_refused_instead_of_ignored() -> None:
+    for policy in (PolicyConfig(hidden=(8,), mirror=True), PolicyConfig(hidden=(8,), mirror=True, standardise=True)):
+        with pytest.raises(ConfigError, match="mirror = True is not possible: it must be off with the explorer maxent"):
+            ExploreConfig(env="mepol/GridWorld-v0", explorer="maxent", policy=policy)
+        assert ExploreConfig(env="mepol/GridWorld-v0", explorer="random", policy=policy).policy.mirror
+
+
 def changed(path: str, value: Any) -> str:
     data = json.loads(to_json(GOOD))
     *rooms, name = path.split(".")

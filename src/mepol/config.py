@@ -265,6 +265,9 @@ class ExploreConfig:
             fresh,
             f"enough for more than k = {self.ascent.k} particles at {self.horizon} steps each",
         )
+        for name in ("mirror", "standardise"):  # MaxEnt's policies start as TRPO's do
+            chosen = getattr(self.policy, name)
+            _require(self.explorer != "maxent" or not chosen, name, chosen, "off with the explorer maxent")
 
 
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:
