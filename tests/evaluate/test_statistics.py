@@ -6,6 +6,9 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mepol.evaluate import iqm_interval, mean_interval
 from mepol.evaluate.statistics import iqm
@@ -44,3 +47,12 @@ def test_one_value_has_no_interval_and_equal_values_a_width_of_zero() -> None:
         assert (same.low, same.high, same.half_width) == (2.0, 2.0, 0.0)
         with pytest.raises(ValueError, match="at least one"):
             interval([])
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.floats(0.5, 0.999))
+def test_both_are_scipys(values: list[float], confidence: float) -> None:
+    x = np.array(values)
+    reach = scipy.stats.t.ppf(0.5 + confidence / 2, len(x) - 1) * scipy.stats.sem(x)
+    half = mean_interval(values, confidence).half_width
+    assert half == pytest.approx(reach, abs=1e-9)
+    assert iqm(x) == pytest.approx(scipy.stats.trim_mean(x, 0.25), abs=1e-9)

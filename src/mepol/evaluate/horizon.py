@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from mepol.batch import Batch
 from mepol.errors import ConfigError, ParticleError
@@ -112,7 +112,7 @@ def mixing_time(batch: Batch, grid: Grid, *, threshold: float = 0.02, confidence
     cell = cells_of(batch.states[..., list(grid.axes)], grid)  # (M, T+1, 2)
     flat = cell[..., 0] * grid.bins[1] + cell[..., 1]
     seen = len(np.unique(flat[batch.visited(include_start=True)]))
-    z = float(scipy.stats.norm.isf((1 - confidence) / (2 * seen * horizon)))
+    z = float(-ndtri((1 - confidence) / (2 * seen * horizon)))
     changes, errors = np.zeros(horizon), np.zeros(horizon)
     for t in range(1, horizon + 1):
         here = batch.lengths >= t

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
 from numpy.typing import NDArray
+from scipy.special import stdtrit  # scipy.stats would take half a second of every command's start
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     centre, n = float(x.mean()), len(x)
     if n == 1:
         return Interval(centre, None, None, 1)
-    reach = float(scipy.stats.t.ppf(0.5 + confidence / 2, n - 1) * x.std(ddof=1) / math.sqrt(n))
+    reach = float(stdtrit(n - 1, 0.5 + confidence / 2) * x.std(ddof=1) / math.sqrt(n))
     return Interval(centre, centre - reach, centre + reach, n)
 
 
@@ -60,7 +60,9 @@ def iqm_interval(
 
 def iqm(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """(..., n) -> (...) mean of what is left when floor(n / 4) values are dropped at either end."""
-    return np.asarray(scipy.stats.trim_mean(values, 0.25, axis=-1), dtype=np.float64)
+    n = values.shape[-1]
+    kept: NDArray[np.float64] = np.sort(values, axis=-1)[..., n // 4 : n - n // 4].mean(axis=-1)
+    return kept
 
 
 def _checked(values: Sequence[float]) -> NDArray[np.float64]:
