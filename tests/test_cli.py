@@ -17,7 +17,7 @@ import pytest
 
 from mepol import GaussianPolicy, load_policy, save_policy
 from mepol.cli import main
-from mepol.presets import PRESETS
+from mepol.presets import PRESETS, fast
 from mepol.store import Run
 
 SMALL = [
@@ -373,13 +373,22 @@ def test_a_closed_pipe_is_no_traceback(finished: Path) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
-def test_fast_starts_from_other_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fast_starts_from_other_settings(tmp_path: Path) -> None:
     small = ["--epochs", "0", "--horizon", "60", "--evaluation-trajectories", "2", "--zero-mean-steps", "1"]
     assert main(["explore", "gridworld", "--fast", *small, "--out", str(tmp_path / "run")]) == 0
     config = Run.open(tmp_path / "run").config
     assert (config.horizon, config.trajectories, config.policy.hidden) == (60, 40, (64, 64))
-    assert main(["explore", "hand-reach", "--fast"]) == 2
-    assert "no --fast settings for 'hand-reach', only for gridworld, mountain-car, ant" in capsys.readouterr().err
+
+
+def test_fast_serves_any_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--epochs", "1", "--horizon", "40", "--evaluation-trajectories", "2", "--trajectories", "4"]
+    assert run_main(["explore", "Pendulum-v1", "--fast", *small, "--out", str(tmp_path / "run")], capsys)[0] == 0
+    run = Run.open(tmp_path / "run")
+    assert (run.config.ascent.rule, run.config.policy.standardise, run.config.horizon) == ("advantage", True, 40)
+    scale = run.load_policy().scale.tolist()
+    assert scale == pytest.approx([1.0, 1.0, 8.0])  # bounded inputs to [-1, 1]
+    assert run_main(["explore", "nowhere", "--fast"], capsys)[0] == 2
+    assert fast("hand-reach", PRESETS["hand-reach"].config).horizon == PRESETS["hand-reach"].config.horizon
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

@@ -263,6 +263,8 @@ _CRITIC: dict[str, Any] = {
     "zero_mean_steps": 0,
     "mirror": True,
 }
+# Where nothing was tuned (docs/performance.md, "Any environment"): the critic's, and bounded inputs to one scale too.
+_GENERAL: dict[str, Any] = {**_CRITIC, "scale_inputs": True}
 _FAST: dict[str, dict[str, Any]] = {
     "gridworld": {**_SMALL, "learning_rate": 1.5e-4, "epochs": 40},
     "mountain-car": {**_SMALL, "learning_rate": 3e-4, "k": 50, "eps": 1e-6, "epochs": 150},
@@ -283,11 +285,9 @@ def _fast(name: str) -> Preset:
 PRESETS |= {f"{name}-fast": _fast(name) for name in _FAST}
 
 
-def fast(name: str) -> str:
-    """The preset that does what `name` does in a fraction of the time, or a ConfigError that lists them."""
-    if name in _FAST:
-        return f"{name}-fast"
-    raise ConfigError(f"there are no --fast settings for {name!r}, only for {', '.join(_FAST)}")
+def fast(name: str, config: ExploreConfig) -> ExploreConfig:
+    """What does as `config` does in a fraction of the time: tuned for the preset `name`, or else general settings."""
+    return PRESETS[f"{name}-fast"].config if name in _FAST else with_settings(config, _GENERAL)
 
 
 def preset(name: str) -> Preset:
