@@ -70,6 +70,11 @@ def test_compare_prints_a_table_and_writes_csv_and_pictures(
     assert rows["mepol k=6", "index"]["mean_low"] == ""
     visits = Run.open(runs[2]).load_visits(2)  # the last of the two epochs; 288 cells of GridWorld's grid are free
     assert float(rows["mepol k=6", "coverage"]["mean"]) == pytest.approx(np.count_nonzero(visits) / 288, abs=1e-6)
+    with (out / "curves.csv").open(newline="") as file:
+        curve = [row for row in csv.DictReader(file) if (row["runs"], row["seed"]) == ("mepol k=4", "2")]
+    measured = [row for row in Run.open(runs[1]).rows() if row.index is not None]
+    assert [(int(row["epoch"]), int(row["samples"])) for row in curve] == [(r.epoch, r.samples) for r in measured]
+    assert [float(row["index"]) for row in curve] == pytest.approx([r.index for r in measured], rel=1e-8)
     for name in ("index", "discrete_entropy", "pooled_entropy", "cells"):
         with Image.open(out / f"{name}.png") as image:
             assert image.format == "PNG"

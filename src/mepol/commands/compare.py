@@ -46,7 +46,7 @@ class CompareArguments:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run directories."""
     out: Path | None = None
-    """Directory for compare.csv and one picture a measure; without it only the table is printed."""
+    """Directory for compare.csv, curves.csv and one picture a measure; without it only the table is printed."""
     against: Literal["samples", "epoch"] = "samples"
     """What the pictures' curves are drawn over; a study of the batch size reads differently over each."""
 
@@ -124,16 +124,32 @@ def comparison_csv(groups: Sequence[Group]) -> str:
     return buffer.getvalue()
 
 
+def curves_csv(groups: Sequence[Group]) -> str:
+    """One line a group, seed and evaluated epoch."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("runs", "seed", "epoch", "samples", *MEASURES))
+    for group in groups:
+        for run in group.runs:
+            for row in (row for row in run.rows() if row.index is not None):
+                values = (getattr(row, measure) for measure in MEASURES)
+                shown = ("" if v is None else f"{v:.9g}" for v in values)
+                writer.writerow((group.name, run.config.seed, row.epoch, row.samples, *shown))
+    return buffer.getvalue()
+
+
 def write_comparison(
     groups: Sequence[Group], out: Path, *, against: Literal["samples", "epoch"] = "samples"
 ) -> list[Path]:
-    """compare.csv and a figure of each measure against training samples, or epochs."""
+    """compare.csv, curves.csv and a figure of each measure against training samples, or epochs."""
+    texts = {out / "compare.csv": comparison_csv(groups), out / "curves.csv": curves_csv(groups)}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write_text(out / "compare.csv", comparison_csv(groups))
+        for path, text in texts.items():
+            write_text(path, text)
     except OSError as fault:
         raise RunError(f"cannot write {out}: {fault}") from fault
-    paths = [out / "compare.csv"]
+    paths = list(texts)
     envs = sorted({run.config.env for group in groups for run in group.runs})
     ceilings = {run.config.ceiling for group in groups for run in group.runs}
     for measure in MEASURES:
