@@ -8,7 +8,7 @@ import math
 import pytest
 
 from mepol.errors import ConfigError
-from mepol.presets import PRESETS, preset
+from mepol.presets import PRESETS, fast, preset
 
 # Appendix, table "MEPOL Parameters", copied by hand.
 PAPER = {
@@ -79,3 +79,14 @@ def test_an_unknown_preset_suggests_the_nearest(typed: str, meant: str) -> None:
 def test_a_name_like_nothing_lists_the_presets() -> None:
     with pytest.raises(ConfigError, match="presets: gridworld, mountain-car"):
         preset("qqqqqqqq")
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_preset_has_fast_settings_for_the_same_question(name: str) -> None:
+    config = PRESETS[name].config
+    quick = fast(name, config)
+    for kept in ("env", "features", "horizon", "ceiling"):
+        assert getattr(quick, kept) == getattr(config, kept)
+    assert quick.policy.mirror
+    if f"{name}-fast" in PRESETS:
+        assert quick == PRESETS[f"{name}-fast"].config
