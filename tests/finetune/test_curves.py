@@ -12,9 +12,10 @@ import pytest
 from PIL import Image
 
 from mepol.cli import main
+from mepol.errors import RunError
 from mepol.evaluate import mean_interval
 from mepol.finetune.config import FinetuneConfig, TrpoConfig
-from mepol.finetune.curves import ended_solved, learners, learning_band, solved_at
+from mepol.finetune.curves import Curve, learners, learning_band, merged, read_curves
 from mepol.finetune.store import FinetuneRow, FinetuneRun
 
 BASE = FinetuneConfig(task="grid-goal1", iterations=4, stop_return=0.95, stop_after=2)
@@ -51,13 +52,13 @@ def test_learners_are_told_apart_by_algorithm_start_and_settings(write):
         ("grid-goal2", "trpo from scratch"),
         ("grid-goal1", "trpo from scratch trpo.kl=0.5"),
     ]
-    assert [run.config.seed for run in found[0].runs] == [0, 1]
+    assert [curve.seed for curve in found[0].curves] == [0, 1]
 
 
 def test_a_solved_run_keeps_its_last_value_and_a_stopped_one_ends_the_band(write):
     solved, whole = write("a", [0, 1, 1], seed=0), write("b", [0, 0, 0.5, 0.5, 0.9], seed=1)
-    assert (ended_solved(solved), ended_solved(whole)) == (True, False)
-    assert (solved_at(solved), solved_at(whole)) == (1, 4)
+    assert (Curve.of(solved).solved, Curve.of(whole).solved) == (True, False)
+    assert (Curve.of(solved).solved_at, Curve.of(whole).solved_at) == (1, 4)
     band = learning_band(learners([solved, whole])[0], "average_return")
     assert band is not None
     np.testing.assert_allclose(band.x, [0, 1, 2, 3, 4])
@@ -97,3 +98,40 @@ def test_compare_of_fine_tuning_runs(write, tmp_path, capsys):
     FinetuneRun.create(tmp_path / "empty", BASE, None)
     assert main(["compare", str(tmp_path / "empty")]) == 1
     assert "no finished episode" in capsys.readouterr().err
+
+
+def test_an_earlier_table_is_taken_in_and_newer_runs_count(write, tmp_path, capsys):
+    first = [write("a", [0, 1, 1]), write("b", [0, 0.25], seed=1)]
+    assert main(["compare", *(str(run.path) for run in first), "--out", str(tmp_path / "old")]) == 0
+    table = tmp_path / "old" / "curves.csv"
+    before = learners(first)
+    (kept,) = read_curves(table)
+    assert (kept.task, kept.name) == (before[0].task, before[0].name)
+    for found, truth in zip(kept.curves, before[0].curves, strict=True):
+        assert (found.seed, found.solved, found.solved_at) == (truth.seed, truth.solved, truth.solved_at)
+        np.testing.assert_allclose(found.points("average_return", 9), truth.points("average_return", 9))
+    newer = [write("b2", [0, 0.25, 0.75, 1, 1], seed=1), write("c", [0.5] * 5, seed=2)]
+    out = tmp_path / "new"
+    assert main(["compare", str(table), *(str(run.path) for run in newer), "--out", str(out)]) == 0
+    (all_three,) = read_curves(out / "curves.csv")
+    assert [len(curve.rows) for curve in all_three.curves] == [3, 5, 5]
+    assert all_three == merged([all_three, kept])[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "first line"),
+        ("task,learner\n", "first line"),
+        ("HEAD\ngrid-goal1,x,0,0,0,nan,,,\n", "line 2: nan is no finite number"),
+        ("HEAD\ngrid-goal1,x,0,0,0,,,,\ngrid-goal1,x,0\n", "line 3"),
+        ("HEAD\ngrid-goal1,x,zero,0,0,,,,\n", "line 2"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_with_its_line(tmp_path, text, fault):
+    head = "task,learner,seed,iteration,samples,average_return,success_rate,steps_to_goal,ended"
+    (tmp_path / "curves.csv").write_text(text.replace("HEAD", head))
+    with pytest.raises(RunError, match=fault):
+        read_curves(tmp_path / "curves.csv")
+    with pytest.raises(RunError, match="cannot read"):
+        read_curves(tmp_path / "nothing.csv")

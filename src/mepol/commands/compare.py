@@ -44,7 +44,7 @@ class CompareArguments:
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run directories."""
+    """Run directories; of fine-tuning runs also the curves.csv of an earlier comparison, which is taken in."""
     out: Path | None = None
     """Directory for compare.csv, curves.csv and one picture a measure; without it only the table is printed."""
     against: Literal["samples", "epoch"] = "samples"
@@ -55,7 +55,7 @@ def command(arguments: list[str]) -> None:
     """Print the table; with `--out`, write it as CSV with the figures."""
     parsed = parse(CompareArguments, arguments, "mepol compare")
     at_least("runs", len(parsed.runs), 1)
-    learnt = {is_finetune_run(path) for path in parsed.runs}
+    learnt = {compare_learners.is_table(path) or is_finetune_run(path) for path in parsed.runs}
     if len(learnt) > 1:
         raise ConfigError("explorations and fine-tuning runs have no measure in common: compare each kind by itself")
     if learnt == {True}:

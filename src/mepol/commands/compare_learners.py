@@ -12,7 +12,16 @@ from mepol.errors import RunError
 from mepol.evaluate import mean_interval
 from mepol.figures.bands import draw_bands
 from mepol.files import write_text
-from mepol.finetune.curves import MEASURES, SOLVED, Learner, curves_csv, last_row, learners, learning_band, solved_at
+from mepol.finetune.curves import (
+    MEASURES,
+    SOLVED,
+    Learner,
+    curves_csv,
+    learners,
+    learning_band,
+    merged,
+    read_curves,
+)
 from mepol.finetune.store import FinetuneRun
 
 LABELS = {
@@ -23,8 +32,12 @@ LABELS = {
 
 
 def show(paths: Sequence[Path], out: Path | None) -> None:
-    """Print the table; with `out`, write curves.csv and a picture a task and measure there."""
-    found = learners([FinetuneRun.open(path) for path in paths])
+    """Print the table; with `out`, write curves.csv and a picture a task and measure there.
+
+    paths: run directories, and tables of earlier comparisons; where both have a seed, the directory counts.
+    """
+    fresh = learners([FinetuneRun.open(path) for path in paths if not is_table(path)])
+    found = merged([*fresh, *(learner for path in paths if is_table(path) for learner in read_curves(path))])
     table = Table("task", "learner", "seeds", "policy", "average return", f"reaches {SOLVED} at")
     table.columns[0].no_wrap = True
     for learner in found:
@@ -35,14 +48,19 @@ def show(paths: Sequence[Path], out: Path | None) -> None:
             stdout.print(f"  {path}")
 
 
+def is_table(path: Path) -> bool:
+    """Whether `path` is a curves.csv instead of a run directory."""
+    return path.suffix == ".csv"
+
+
 def _line(learner: Learner) -> tuple[str, ...]:
     """One row of the table; `policy` is the last iteration of the seed that got least far."""
-    rows = [row for run in learner.runs if (row := last_row(run)) is not None]
-    if len(rows) < len(learner.runs):
-        missing = len(learner.runs) - len(rows)
+    rows = [row for curve in learner.curves if (row := curve.last) is not None]
+    if len(rows) < len(learner.curves):
+        missing = len(learner.curves) - len(rows)
         raise RunError(f"{missing} of the runs {learner.task} {learner.name!r} have no finished episode yet")
     mean = mean_interval([row.average_return for row in rows if row.average_return is not None])
-    reached = " ".join("-" if (at := solved_at(run)) is None else str(at) for run in learner.runs)
+    reached = " ".join("-" if curve.solved_at is None else str(curve.solved_at) for curve in learner.curves)
     return learner.task, learner.name, str(len(rows)), str(min(row.iteration for row in rows)), str(mean), reached
 
 
