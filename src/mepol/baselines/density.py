@@ -8,16 +8,18 @@ that is quicker (few points) and where the tree is wrong: it refines a bound on 
 
 from __future__ import annotations
 
+import importlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from mepol.config import MaxEntConfig
 from mepol.errors import ConfigError, MepolError
+from mepol.neighbours import log_unit_ball
 
 # Relative error that the tree may leave in a density: far below that of the estimate itself, and in few dimensions
 # several times quicker than exact sums (docs/rivals.md, "Cost of the density").
@@ -27,7 +29,7 @@ TOLERANCE = 1e-2
 FEW = 20_000
 TREE_DIMENSIONS = 12
 
-KernelSum = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+KernelMean = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """(n, C) places -> (n,) mean of the normalised kernels of all points there."""
 
 
@@ -35,7 +37,7 @@ KernelSum = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 class Density:
     """p(s) of the states it was fitted to: what scikit-learn's KernelDensity gives."""
 
-    kernel_mean: KernelSum
+    kernel_mean: KernelMean
     mean: NDArray[np.float64]
     """(F,) origin of the components."""
     components: NDArray[np.float64] | None
@@ -70,7 +72,7 @@ class Density:
         return self.kernel_mean(_project(states, self.mean, self.components))
 
 
-def _over_all(points: NDArray[np.float64], kernel: str, bandwidth: float) -> KernelSum:
+def _over_all(points: NDArray[np.float64], kernel: str, bandwidth: float) -> KernelMean:
     """Sums over all `points` (P, C)."""
     centre = points.mean(axis=0)  # |q - p|^2 is taken as |q|^2 + |p|^2 - 2 q.p: small numbers lose few digits
     scaled = (points - centre) / bandwidth
@@ -94,7 +96,7 @@ def _over_all(points: NDArray[np.float64], kernel: str, bandwidth: float) -> Ker
     return kernel_mean
 
 
-def _over_tree(points: NDArray[np.float64], kernel: str, bandwidth: float) -> KernelSum:
+def _over_tree(points: NDArray[np.float64], kernel: str, bandwidth: float) -> KernelMean:
     """Sums over those of `points` (P, C) that a tree finds to matter, to a relative error of `TOLERANCE`."""
     tree = _sklearn("neighbors").KDTree(points, leaf_size=40)
     log_count = np.log(len(points))
@@ -110,11 +112,9 @@ def _over_tree(points: NDArray[np.float64], kernel: str, bandwidth: float) -> Ke
 
 def _log_volume(kernel: str, dimensions: int) -> float:
     """Log of a kernel's integral at bandwidth 1: exp(-u^2 / 2), or 1 - u^2 within the unit ball."""
-    half = 0.5 * dimensions
     if kernel == "gaussian":
-        return half * float(np.log(2.0 * np.pi))
-    ball = half * float(np.log(np.pi)) - float(gammaln(half + 1.0))
-    return ball + float(np.log(2.0 / (dimensions + 2.0)))
+        return 0.5 * dimensions * math.log(2.0 * math.pi)
+    return log_unit_ball(dimensions) + math.log(2.0 / (dimensions + 2.0))
 
 
 def _project(
@@ -125,7 +125,6 @@ def _project(
 
 def _sklearn(module: str) -> Any:
     try:
-        from sklearn import decomposition, neighbors
+        return importlib.import_module(f"sklearn.{module}")
     except ImportError as fault:
         raise MepolError("maxent needs scikit-learn: pip install 'mepol[rivals]'") from fault
-    return {"decomposition": decomposition, "neighbors": neighbors}[module]

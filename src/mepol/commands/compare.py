@@ -119,8 +119,7 @@ def comparison_csv(groups: Sequence[Group]) -> str:
     for group in groups:
         for m in final_measures(group):
             ends = (m.mean.centre, m.mean.low, m.mean.high, m.iqm.centre, m.iqm.low, m.iqm.high)
-            shown = ("" if e is None else f"{e:.9g}" for e in ends)
-            writer.writerow((group.name, m.mean.n, samples_of(group), m.measure, *shown))
+            writer.writerow((group.name, m.mean.n, samples_of(group), m.measure, *map(_cell, ends)))
     return buffer.getvalue()
 
 
@@ -133,9 +132,12 @@ def curves_csv(groups: Sequence[Group]) -> str:
         for run in group.runs:
             for row in (row for row in run.rows() if row.index is not None):
                 values = (getattr(row, measure) for measure in MEASURES)
-                shown = ("" if v is None else f"{v:.9g}" for v in values)
-                writer.writerow((group.name, run.config.seed, row.epoch, row.samples, *shown))
+                writer.writerow((group.name, run.config.seed, row.epoch, row.samples, *map(_cell, values)))
     return buffer.getvalue()
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.9g}"
 
 
 def write_comparison(

@@ -25,11 +25,9 @@ MEASURES = tuple(RANGES)
 COLUMNS = ("task", "learner", "seed", "iteration", "samples", *MEASURES, "ended")
 SOLVED = 0.9
 """Average return at which a task counts as learnt."""
-_IGNORED = ("task", "seed", "threads", "checkpoint_minutes", "iterations", "stop_return", "stop_after")
-
-
 MAX_CURVES = 64 * 2**20
 """Bytes of a curves.csv that is read."""
+_IGNORED = ("task", "seed", "threads", "checkpoint_minutes", "iterations", "stop_return", "stop_after")
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ def read_curves(path: Path) -> list[Learner]:
     for number, cells in enumerate(lines[1:], start=2):
         try:
             task, name, seed, iteration, samples, *measures, ended = cells
-            values = {name: _value(text) for name, text in zip(MEASURES, measures, strict=True)}
+            values = {measure: _value(text) for measure, text in zip(MEASURES, measures, strict=True)}
             row = FinetuneRow(int(iteration), int(samples), **values)  # type: ignore[arg-type]
             found.setdefault((task, name), {}).setdefault(int(seed), []).append(row)
         except (ValueError, TypeError) as fault:
