@@ -32,10 +32,10 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup  ## time one epoch of each domain beside its floor
-	$(BIN)/mepol bench
+	cd benchmarks && ../$(BIN)/python -m bench
 
 theory: setup  ## the table of docs/theory.md, measured
-	$(BIN)/python -m mepol.theory
+	$(BIN)/python benchmarks/theory.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gamma
 
-from mepol.baselines.density import Density
-from mepol.config import MaxEntConfig
+from mepol.exploration.config import MaxEntConfig
+from mepol.exploration.maxent.density import Density
 
 POINTS = 1_000_000
 CASES = ((2, 0.1, 0), (29, 0.2, 3), (47, 1.0, 0))  # coordinates, bandwidth, PCA: MountainCar, Ant, Humanoid

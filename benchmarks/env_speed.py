@@ -31,12 +31,12 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from mepol.batch import Batch
+from mepol.algorithm.batch import Batch
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.ant import AntVectorEnv
 from mepol.envs.humanoid import HumanoidVectorEnv
 from mepol.envs.physics import MujocoVectorEnv
-from mepol.policy import GaussianPolicy
-from mepol.sampling import collect
+from mepol.sampling.collect import collect
 
 STD = float(np.exp(-0.5))
 

@@ -2,7 +2,7 @@
 
     python benchmarks/finetune_speed.py [--task grid-goal1] [--repetitions 5]
 
-Raw: `mepol.sampling.collect` with the same policy, sub-environments, horizon and threads in the task's own domain.
+Raw: `mepol.collect` with the same policy, sub-environments, horizon and threads in the task's own domain.
 Collection: what `mepol finetune` does before it learns: TRPO's or SAC's rollout through the VecEnv adapter. The two
 are timed in turn, so that what else the machine does meets both; the ratio is the number to read.
 """
@@ -17,13 +17,13 @@ import numpy as np
 import torch
 
 import mepol
-from mepol.finetune.adapter import BatchedVecEnv
-from mepol.finetune.learners import OffPolicy, OnPolicy
-from mepol.finetune.presets import default_config
-from mepol.finetune.run import scratch_policy
-from mepol.finetune.tasks import TASKS, make_task
-from mepol.policy import GaussianPolicy
-from mepol.sampling import collect
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.finetuning.learners import OffPolicy, OnPolicy
+from mepol.finetuning.presets import default_config
+from mepol.finetuning.run import scratch_policy
+from mepol.finetuning.tasks import TASKS, make_task
+from mepol.sampling.collect import collect
+from mepol.sb3.adapter import BatchedVecEnv
 
 
 def measure(task: str, algo: str, repetitions: int) -> dict[str, float]:

@@ -20,15 +20,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mepol.batch import Batch
-from mepol.config import CriticConfig, ExploreConfig
-from mepol.critic import Critic, advantages
-from mepol.domain import Domain, closing, env_of
+from mepol.algorithm.batch import Batch
+from mepol.algorithm.critic import Critic, advantages
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.envs.make import Domain, closing, env_of
+from mepol.exploration.config import CriticConfig, ExploreConfig
+from mepol.exploration.drive import Stream, stream
 from mepol.neighbours import neighbours
-from mepol.policy import GaussianPolicy
-from mepol.run import Stream, stream
-from mepol.sampling import collect
-from mepol.store import Run
+from mepol.runs.directory import Run
+from mepol.sampling.collect import collect
 
 Array = NDArray[np.float64]
 ROUNDS, STEPS, ROWS = 3, 500, 1000  # of the critic's regression: targets are made anew each round

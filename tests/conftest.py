@@ -10,9 +10,9 @@ import pytest
 import torch
 from hypothesis import settings
 
-from mepol.batch import Batch
-from mepol.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
-from mepol.policy import GaussianPolicy
+from mepol.algorithm.batch import Batch
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.exploration.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
 
 settings.register_profile("mepol", deadline=None, max_examples=40, derandomize=True, database=None)
 settings.load_profile("mepol")

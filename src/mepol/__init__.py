@@ -12,13 +12,13 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 # which makes two runs on one machine ten times slower than one (docs/performance.md).
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-from mepol.batch import Batch
+from mepol.algorithm.batch import Batch
+from mepol.algorithm.policy import GaussianPolicy, load_policy, save_policy
 from mepol.envs import register_domains
 from mepol.errors import MepolError
 from mepol.estimators import knn_entropy, knn_kl, weighted_knn_entropy
-from mepol.finetune.tasks import register_tasks
-from mepol.policy import GaussianPolicy, load_policy, save_policy
-from mepol.sampling import collect
+from mepol.finetuning.tasks import register_tasks
+from mepol.sampling.collect import collect
 
 __version__ = "0.1.0"
 __all__ = [

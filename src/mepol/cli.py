@@ -18,20 +18,20 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from mepol import __version__
-from mepol.commands import animate, bench, compare, evaluate, finetune, goals, horizon, sweep
+from mepol.algorithm.policy import load_policy
+from mepol.commands import animate, compare, evaluate, finetune, goals, horizon, sweep
 from mepol.commands.terminal import at_least, counting, parse, stderr, stdout
-from mepol.config import ExploreConfig, flat_settings
 from mepol.errors import ConfigError, MepolError, MepolWarning
-from mepol.explorers import explore, load_actor, resume
-from mepol.finetune.config import dotted_settings
-from mepol.finetune.presets import SOURCES, default_config
-from mepol.finetune.tasks import TASKS
-from mepol.policy import load_policy
-from mepol.presets import PRESETS, fast, preset
-from mepol.report import summarise
-from mepol.run import Progress, Stream, stream
-from mepol.store import Run
-from mepol.video import record
+from mepol.exploration.config import ExploreConfig, flat_settings
+from mepol.exploration.drive import Progress, Stream, stream
+from mepol.exploration.explorers import explore, load_actor, resume
+from mepol.exploration.presets import PRESETS, fast, preset
+from mepol.figures.summary import summarise
+from mepol.figures.video import record
+from mepol.finetuning.config import dotted_settings
+from mepol.finetuning.presets import SOURCES, default_config
+from mepol.finetuning.tasks import TASKS
+from mepol.runs.directory import Run
 
 USAGE = f"""\
 mepol {__version__}: explore without rewards, and get one policy that covers the states evenly
@@ -46,7 +46,6 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol video RUN [--episodes N] [--out FILE.mp4]                              film it, before and after training
   mepol finetune TASK [--init RUN|none] [--algo trpo|...] [--seed S] [--out DIR]   learn a sparse task from it
   mepol goals RUN [--trajectories N] [--seed S] [--json]                       how often it meets goals untrained
-  mepol bench [epoch|sampling|knn|growth|memory|all] [--out DIR] [--json]      what an epoch costs, beside its floor
   mepol presets                                                                the paper's settings, with sources
 
 `mepol explore gridworld --help` lists every setting of a preset; any other command takes --help as well.
@@ -65,7 +64,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         "horizon": horizon.command,
         "animate": animate.command,
         "video": _video,
-        "bench": bench.command,
         "finetune": finetune.command,
         "goals": goals.command,
         "presets": _presets,

@@ -13,12 +13,12 @@ import pytest
 from PIL import Image
 
 from mepol.cli import main
-from mepol.config import ExploreConfig, flat_settings, with_settings
 from mepol.errors import ConfigError
-from mepol.evaluate import mean_interval
-from mepol.groups import band, group_runs
-from mepol.run import explore
-from mepol.store import MetricsRow, Run
+from mepol.evaluation import mean_interval
+from mepol.exploration.config import ExploreConfig, flat_settings, with_settings
+from mepol.exploration.drive import explore
+from mepol.runs.directory import MetricsRow, Run
+from mepol.runs.groups import band, group_runs
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import pytest
 
 from mepol.cli import main
 from mepol.errors import ConfigError
-from mepol.explorers import is_finished
-from mepol.presets import PRESETS
-from mepol.store import Run
-from mepol.sweep import read_study, seeds_of, study_of
+from mepol.exploration.explorers import is_finished
+from mepol.exploration.presets import PRESETS
+from mepol.exploration.sweep import read_study, seeds_of, study_of
+from mepol.runs.directory import Run
 
 STUDY = """
 preset = "gridworld"

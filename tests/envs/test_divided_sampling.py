@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from mepol.batch import Batch
+from mepol.algorithm.batch import Batch
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import CollapseError, EnvironmentFault
-from mepol.policy import GaussianPolicy
-from mepol.sampling import collect
+from mepol.sampling.collect import collect
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import EnvironmentFault
-from mepol.policy import GaussianPolicy
-from mepol.sampling import collect
+from mepol.sampling.collect import collect
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from mepol.policy import GaussianPolicy
-from mepol.sampling import collect
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.sampling.collect import collect
 
 pytest.importorskip("mujoco")
 

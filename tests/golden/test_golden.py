@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from golden import CASES, FILE, digests, numbers, processor, run_case
 
 KNOWN = json.loads(FILE.read_text())

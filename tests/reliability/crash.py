@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mepol.store import TIMES
+from mepol.runs.directory import TIMES
 
 HERE = Path(__file__).parent
 EPOCHS = 12

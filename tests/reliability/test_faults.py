@@ -11,8 +11,8 @@ import toys
 from crash import Ledger, Nursery, assert_same, content, explore_argv
 
 from mepol import GaussianPolicy, collect
-from mepol.checkpoint import Learner, Position, checkpoint_bytes
 from mepol.errors import CollapseError
+from mepol.runs.checkpoint import Learner, Position, checkpoint_bytes
 
 EPOCHS = 5
 

@@ -15,14 +15,14 @@ from crash import HERE, Ledger, assert_same, copy
 from safetensors.torch import load
 
 import mepol
-from mepol.checkpoint import Learner, load_checkpoint
-from mepol.config import AscentConfig
+from mepol.algorithm.mepol import make_optimiser
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import CheckpointError, MepolError, MepolWarning, PolicyFileError, RunError
-from mepol.files import tensor_bytes
-from mepol.mepol import make_optimiser
-from mepol.policy import GaussianPolicy
-from mepol.run import resume
-from mepol.store import Run, read_metrics
+from mepol.exploration.config import AscentConfig
+from mepol.exploration.drive import resume
+from mepol.runs.checkpoint import Learner, load_checkpoint
+from mepol.runs.directory import Run, read_metrics
+from mepol.runs.files import tensor_bytes
 
 
 def newest(run: Path) -> Path:

@@ -8,10 +8,10 @@ from pathlib import Path
 import tyro
 
 from mepol.commands.terminal import parse, stdout
-from mepol.domain import Domain, closing, make_env
+from mepol.envs.make import Domain, closing, make_env
 from mepol.errors import ConfigError, RunError
 from mepol.figures import animate
-from mepol.store import Run
+from mepol.runs.directory import Run
 
 
 @dataclass(frozen=True)

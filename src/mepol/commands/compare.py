@@ -17,14 +17,14 @@ from rich.table import Table
 
 from mepol.commands import compare_learners
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.domain import Domain, closing, make_env
+from mepol.envs.make import Domain, closing, make_env
 from mepol.errors import ConfigError, EnvironmentFault, RunError
-from mepol.evaluate import coverage, reachable_cells
+from mepol.evaluation import coverage, reachable_cells
 from mepol.figures.bands import draw_bands
-from mepol.files import write_text
-from mepol.finetune.store import is_finetune_run
-from mepol.groups import MEASURES, Group, GroupMeasure, aggregate, band, group_runs, last_measured
-from mepol.store import Run
+from mepol.finetuning.store import is_finetune_run
+from mepol.runs.directory import Run
+from mepol.runs.files import write_text
+from mepol.runs.groups import MEASURES, Group, GroupMeasure, aggregate, band, group_runs, last_measured
 
 LABELS = {
     "index": "entropy index (nats)",

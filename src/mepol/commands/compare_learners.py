@@ -9,10 +9,9 @@ from rich.table import Table
 
 from mepol.commands.terminal import stdout
 from mepol.errors import RunError
-from mepol.evaluate import mean_interval
+from mepol.evaluation import mean_interval
 from mepol.figures.bands import draw_bands
-from mepol.files import write_text
-from mepol.finetune.curves import (
+from mepol.finetuning.curves import (
     MEASURES,
     SOLVED,
     Learner,
@@ -22,7 +21,8 @@ from mepol.finetune.curves import (
     merged,
     read_curves,
 )
-from mepol.finetune.store import FinetuneRun
+from mepol.finetuning.store import FinetuneRun
+from mepol.runs.files import write_text
 
 LABELS = {
     "average_return": "average return",

@@ -11,12 +11,12 @@ from typing import Any
 import tyro
 from rich.table import Table
 
-from mepol.assess import Assessment, Protocol, assess
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.explorers import load_actor
-from mepol.groups import MEASURES, GroupMeasure, aggregate, group_runs
-from mepol.run import Stream, stream
-from mepol.store import Run
+from mepol.evaluation.assess import Assessment, Protocol, assess
+from mepol.exploration.drive import Stream, stream
+from mepol.exploration.explorers import load_actor
+from mepol.runs.directory import Run
+from mepol.runs.groups import MEASURES, GroupMeasure, aggregate, group_runs
 
 CELLS = ("discrete_entropy", "pooled_entropy", "cells", "coverage")
 

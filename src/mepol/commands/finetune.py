@@ -11,13 +11,13 @@ import tyro
 
 from mepol.commands.terminal import Tell, counting, stdout
 from mepol.errors import ConfigError
-from mepol.finetune.config import FinetuneConfig
-from mepol.finetune.presets import default_config
-from mepol.finetune.store import FinetuneRow, FinetuneRun
-from mepol.finetune.tasks import TASKS
+from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.presets import default_config
+from mepol.finetuning.store import FinetuneRow, FinetuneRun
+from mepol.finetuning.tasks import TASKS
 
 if TYPE_CHECKING:
-    from mepol.finetune.run import Progress
+    from mepol.finetuning.run import Progress
 
 USAGE = """\
 mepol finetune TASK [--init RUN|none] [--algo trpo|ppo|sac|smm|icm|pseudocount] [--seed S] [--iterations I] [--out DIR]
@@ -49,7 +49,7 @@ def command(arguments: list[str]) -> None:
         raise ConfigError(f"the task {task!r} has its own environment: leave --env out")
     config = default_config(task, env)
     parsed = tyro.cli(FinetuneArguments, prog=f"mepol finetune {task}", args=rest, default=FinetuneArguments(config))
-    from mepol.finetune.run import finetune, resume  # needs Stable-Baselines3: --help does not
+    from mepol.finetuning.run import finetune, resume  # needs Stable-Baselines3: --help does not
 
     if parsed.resume is not None:
         given = any(word.split("=")[0] == "--iterations" for word in rest)

@@ -10,15 +10,15 @@ import numpy as np
 import tyro
 
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.domain import Domain, closing, env_of
+from mepol.envs.make import Domain, closing, env_of
 from mepol.errors import ConfigError, RunError
-from mepol.evaluate.goal_coverage import GoalCoverage, goal_coverage, reachable_cells
-from mepol.evaluate.visits import Grid
+from mepol.evaluation.goal_coverage import GoalCoverage, goal_coverage, reachable_cells
+from mepol.evaluation.visits import Grid
+from mepol.exploration.drive import Stream, stream
 from mepol.figures.goals import draw_goal_coverage
-from mepol.files import write_text
-from mepol.run import Stream, stream
-from mepol.sampling import collect
-from mepol.store import Run
+from mepol.runs.directory import Run
+from mepol.runs.files import write_text
+from mepol.sampling.collect import collect
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from mepol.assess import Protocol, assess
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.config import with_settings
 from mepol.errors import RunError
-from mepol.evaluate import HorizonRow, mean_interval
-from mepol.explorers import load_actor
+from mepol.evaluation import HorizonRow, mean_interval
+from mepol.evaluation.assess import Protocol, assess
+from mepol.exploration.config import with_settings
+from mepol.exploration.drive import Stream, stream
+from mepol.exploration.explorers import load_actor
 from mepol.figures import draw_horizons
-from mepol.files import write_text
-from mepol.groups import Band, group_runs
-from mepol.run import Stream, stream
-from mepol.store import Run
+from mepol.runs.directory import Run
+from mepol.runs.files import write_text
+from mepol.runs.groups import Band, group_runs
 
 
 @dataclass(frozen=True)

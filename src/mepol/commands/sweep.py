@@ -14,11 +14,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from mepol.commands.compare import write_comparison
 from mepol.commands.terminal import at_least, parse, stderr, stdout
-from mepol.config import with_settings
 from mepol.errors import ConfigError, RunError
-from mepol.groups import Group
-from mepol.store import Run
-from mepol.sweep import Member, Outcome, Study, log_path, read_study, run_members, seeds_of, study_of, write_summary
+from mepol.exploration.config import with_settings
+from mepol.exploration.sweep import (
+    Member,
+    Outcome,
+    Study,
+    log_path,
+    read_study,
+    run_members,
+    seeds_of,
+    study_of,
+    write_summary,
+)
+from mepol.runs.directory import Run
+from mepol.runs.groups import Group
 
 
 @dataclass(frozen=True)

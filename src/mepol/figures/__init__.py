@@ -6,7 +6,6 @@ from mepol.figures.animation import animate
 from mepol.figures.bands import draw_bands
 from mepol.figures.coverage import draw_before_and_after, draw_heatmap
 from mepol.figures.curve import draw_curve
-from mepol.figures.growth import draw_growth
 from mepol.figures.horizon import draw_horizons
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "draw_bands",
     "draw_before_and_after",
     "draw_curve",
-    "draw_growth",
     "draw_heatmap",
     "draw_horizons",
 ]

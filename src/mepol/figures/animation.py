@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mepol.errors import RunError
-from mepol.evaluate import Grid
+from mepol.evaluation import Grid
 from mepol.figures.coverage import colour_scale, heatmap_figure
-from mepol.files import write_bytes
+from mepol.runs.files import write_bytes
 
 
 def animate(maps: Mapping[int, NDArray[np.int64]], grid: Grid, path: Path, *, seconds: float = 0.4) -> Path:

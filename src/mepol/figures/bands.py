@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from mepol.figures.canvas import INK, new_figure, save
-from mepol.groups import Band
+from mepol.runs.groups import Band
 
 COLOURS = ("#0077b6", "#d1495b", "#2a9d8f", "#e9a03b", "#6a4c93", "#8d99ae", "#3a5a40", "#b5651d")
 

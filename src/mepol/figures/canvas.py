@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mepol.errors import RunError
-from mepol.files import write_bytes
+from mepol.runs.files import write_bytes
 
 INK, ACCENT, MUTED = "#2b2d42", "#0077b6", "#8d99ae"
 

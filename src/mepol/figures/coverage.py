@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from mepol.evaluate import Grid, discrete_entropy
+from mepol.evaluation import Grid, discrete_entropy
 from mepol.figures.canvas import new_figure, save
 
 

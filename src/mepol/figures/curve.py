@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mepol.figures.canvas import ACCENT, INK, MUTED, new_figure, save
-from mepol.store import MetricsRow
+from mepol.runs.directory import MetricsRow
 
 
 def draw_curve(rows: Sequence[MetricsRow], title: str, path: Path, *, ceiling: float | None = None) -> Path:

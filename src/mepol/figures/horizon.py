@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mepol.figures.bands import plot_bands
 from mepol.figures.canvas import new_figure, save
-from mepol.groups import Band
+from mepol.runs.groups import Band
 
 
 def draw_horizons(step: Mapping[str, Band], average: Mapping[str, Band], path: Path, *, title: str) -> Path:

@@ -1,0 +1,22 @@
+"""What exploration costs: an epoch beside its floors, how it grows with its sizes, and the memory it needs."""
+
+from __future__ import annotations
+
+from bench.epoch import DOMAINS, PARTS, Timing, bench_domain
+from bench.growth import SWEEPS, Growth, Point, bench_growth
+from bench.memory import CASES, Peak, bench_memory, peak_memory
+
+__all__ = [
+    "CASES",
+    "DOMAINS",
+    "PARTS",
+    "SWEEPS",
+    "Growth",
+    "Peak",
+    "Point",
+    "Timing",
+    "bench_domain",
+    "bench_growth",
+    "bench_memory",
+    "peak_memory",
+]

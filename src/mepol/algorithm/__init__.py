@@ -1,0 +1,1 @@
+"""Phase 1's mathematics: no environment, file, clock or seed."""

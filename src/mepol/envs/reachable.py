@@ -1,0 +1,76 @@
+"""How much of what can be reached was reached, where the reachable set is known.
+
+An environment that knows its reachable set says so by a method `reachable(axes)`: (P, 2) values of the two state
+coordinates `axes`, dense enough that every cell it can reach holds one of them; or None for axes it cannot tell.
+What geometry alone tells of the others is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from mepol.envs.gridworld import free_points
+from mepol.evaluation.visits import Grid, cells_of
+
+
+def reachable_cells(env: VectorEnv[Any, Any, Any], grid: Grid) -> NDArray[np.bool_] | None:
+    """(bins_0, bins_1) which cells of `grid` can be reached, or None where nobody knows."""
+    known = GEOMETRY.get(env.spec.id) if env.spec is not None else None
+    ask = getattr(env.unwrapped, "reachable", known)
+    points = ask(grid.axes) if callable(ask) else None
+    if points is None:
+        return None
+    mask = np.zeros(grid.bins, dtype=bool)
+    cell = cells_of(np.asarray(points, dtype=np.float64), grid)
+    mask[cell[:, 0], cell[:, 1]] = True
+    return mask
+
+
+def coverage(visits: NDArray[np.int64], reachable: NDArray[np.bool_]) -> float:
+    """Share of the reachable cells that were visited, in [0, 1]."""
+    return float(np.count_nonzero(visits[reachable]) / max(int(reachable.sum()), 1))
+
+
+# --- Geometry -----------------------------------------------------------------------------------------------------
+
+TORSO = 0.25  # radius of the ant's torso, metres
+
+
+def planes(axes: tuple[int, int]) -> NDArray[np.float64]:
+    """(P, 2) of GridWorld200: the four rooms for two axes of one plane; for axes of two planes their whole square."""
+    rooms = free_points()
+    if axes[0] // 2 == axes[1] // 2:
+        return rooms[:, [axis % 2 for axis in axes]]
+    along = np.unique(rooms[:, 0])  # no wall reaches from side to side, so a coordinate alone can be anything
+    return np.stack(np.meshgrid(along, along, indexing="ij"), axis=-1).reshape(-1, 2)
+
+
+def maze(axes: tuple[int, int]) -> NDArray[np.float64] | None:
+    """(P, 2) of AntMaze's x and y: points 0.05 apart that are a torso's radius away from every wall.
+
+    A bound from above: nothing keeps the torso from being there, but whether the legs let it come so close to a wall is
+    not known.
+    """
+    from mepol.envs.ant_maze import CELL, MAP, walls  # needs MuJoCo, as whoever asks has
+
+    if set(axes) != {0, 1}:
+        return None
+    half = CELL * len(MAP) / 2
+    along = np.arange(-half, half, 0.05) + 0.025
+    points = np.stack(np.meshgrid(along, along, indexing="ij"), axis=-1).reshape(-1, 2)
+    near = np.zeros(len(points), dtype=bool)
+    for centre, size in walls():
+        gap = np.maximum(np.abs(points - np.array(centre)) - np.array(size), 0.0)
+        near |= np.hypot(gap[:, 0], gap[:, 1]) < TORSO
+    return points[~near][:, list(axes)]
+
+
+GEOMETRY: dict[str, Callable[[tuple[int, int]], NDArray[np.float64] | None]] = {
+    "mepol/GridWorld200-v0": planes,
+    "mepol/AntMaze-v0": maze,
+}

@@ -1,0 +1,1 @@
+"""Phase 1 as a job: settings, presets, explorers."""

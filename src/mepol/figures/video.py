@@ -1,0 +1,115 @@
+"""Watch policies: an mp4 in which each named policy has its own panel and all start from the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from mepol.envs.batched import Frame
+from mepol.errors import ConfigError, EnvironmentFault
+from mepol.sampling.collect import Actor
+
+CAPTION = 32
+"""Height of the strip with the policy's name, pixels."""
+
+
+def record(
+    actors: Mapping[str, Actor],
+    env_id: str,
+    *,
+    episodes: int,
+    horizon: int,
+    seed: np.random.SeedSequence,
+    path: str | Path,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Path:
+    """Write `episodes` episodes of `horizon` steps of each actor, side by side, to the mp4 file `path`.
+
+    actors:   name -> what acts; one panel each, from left to right ({"before": ..., "after": ...}).
+    env_id:   a registered environment that draws `rgb_array`; the film runs at its `render_fps`.
+    seed:     fixes start states and action noise; in one episode all actors share both.
+    progress: called with (frames written, frames in all).
+
+    An actor whose episode ends early (never in mepol's domains, unless a simulation diverges) holds its last frame.
+    """
+    if not actors or episodes < 1 or horizon < 1:
+        raise ConfigError(
+            f"a video needs at least one policy, episode and step; got {len(actors)}, {episodes} and {horizon}"
+        )
+    envs = [gymnasium.make(env_id, render_mode="rgb_array", disable_env_checker=True) for _ in actors]
+    total, done = episodes * (horizon + 1), 0
+    film: Generator[None, Frame | None, None] | None = None
+    try:
+        for number, episode_seed in enumerate(seed.spawn(episodes), start=1):
+            panels = [
+                _panels(actor, env, horizon, episode_seed) for actor, env in zip(actors.values(), envs, strict=True)
+            ]
+            for step, frames in enumerate(zip(*panels, strict=True)):
+                titles = [f"{name}   episode {number}   step {step}" for name in actors]
+                picture = np.hstack([_captioned(*panel) for panel in zip(frames, titles, strict=True)])
+                if film is None:
+                    film = _open(Path(path), picture.shape, float(envs[0].metadata.get("render_fps", 30)))
+                film.send(picture)
+                done += 1
+                progress(done, total)
+    finally:
+        if film is not None:
+            film.close()
+        for env in envs:
+            env.close()
+    return Path(path)
+
+
+def _panels(
+    actor: Actor, env: gymnasium.Env[Any, Any], horizon: int, seed: np.random.SeedSequence
+) -> Generator[Frame, None, None]:
+    """The horizon + 1 frames of one episode."""
+    start, noise = (int(word) for word in seed.generate_state(2))
+    rng = np.random.default_rng(noise)
+    obs, _ = env.reset(seed=start)
+    frame = _frame(env)
+    yield frame
+    ended = False
+    for _ in range(horizon):
+        if not ended:
+            action = actor.act(np.asarray(obs)[None], rng)[0]
+            obs, _, terminated, truncated, _ = env.step(action)
+            ended = terminated or truncated
+            frame = _frame(env)
+        yield frame
+
+
+def _frame(env: gymnasium.Env[Any, Any]) -> Frame:
+    frame: Any = env.render()
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
+        raise EnvironmentFault(f"{env.spec.id if env.spec else env} gives no rgb_array pictures")
+    return frame
+
+
+def _captioned(frame: Frame, title: str) -> Frame:
+    """The frame under a strip with the title, cut to even sides as H.264 wants."""
+    height, width = frame.shape[0] // 2 * 2, frame.shape[1] // 2 * 2
+    strip = Image.new("RGB", (width, CAPTION), "white")
+    ImageDraw.Draw(strip).text((10, 6), title, fill="black", font=ImageFont.load_default(18))
+    return np.vstack([np.asarray(strip), frame[:height, :width]])
+
+
+def _open(path: Path, shape: tuple[int, ...], fps: float) -> Generator[None, NDArray[np.uint8] | None, None]:
+    """A running ffmpeg that takes frames by `send`."""
+    try:
+        import imageio_ffmpeg  # type: ignore[import-untyped]
+    except ImportError as fault:
+        raise EnvironmentFault("videos need imageio-ffmpeg: pip install 'mepol[video]'") from fault
+    path.parent.mkdir(parents=True, exist_ok=True)
+    size = shape[1], shape[0]
+    film: Generator[None, NDArray[np.uint8] | None, None] = imageio_ffmpeg.write_frames(
+        str(path), size, fps=fps, macro_block_size=2, quality=7
+    )
+    film.send(None)
+    return film

@@ -1,0 +1,1 @@
+"""Rewards that a learner gives itself: SMM, ICM, Pseudocount."""

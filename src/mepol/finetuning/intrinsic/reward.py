@@ -1,0 +1,97 @@
+"""What an intrinsic reward is, and how it reaches SAC: through the replay buffer that SAC samples from.
+
+    replayed methods (SMM, ICM):  recomputed on every batch that SAC draws, then updated on it
+    online methods (Pseudocount): computed once, when a transition is stored, and kept
+
+Both ways the reward that SAC learns from is  extrinsic_weight * r + intrinsic_weight * bonus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mepol.sb3.library import ReplayBuffer, ReplayBufferSamples
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """B steps: obs (B, S), actions (B, A) in [-1, 1], next_obs (B, S), all float32."""
+
+    obs: Tensor
+    actions: Tensor
+    next_obs: Tensor
+
+
+class IntrinsicReward(nn.Module):
+    """Base of the methods. Its parameters and `optimisers` are all of its state, so that a run can be resumed."""
+
+    online = False
+    """Whether the bonus is paid once, when a transition is stored."""
+
+    def reward(self, transitions: Transitions) -> Tensor:
+        """(B,) the bonus of each transition, in the method's own unit."""
+        raise NotImplementedError
+
+    def update(self, transitions: Transitions) -> None:
+        """Learn from the transitions."""
+        raise NotImplementedError
+
+    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        """Name -> optimiser."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much each of the two rewards counts; the paper weights them equally."""
+
+    extrinsic: float = 1.0
+    intrinsic: float = 1.0
+
+
+class ShapedReplay(ReplayBuffer):
+    """Stable-Baselines3's replay buffer with an intrinsic reward added at sampling or at storing.
+
+    The extrinsic reward is stored as it came (plus the bonus of an online method).
+    """
+
+    method: IntrinsicReward
+    weights: Weights
+
+    def shape(self, method: IntrinsicReward, weights: Weights) -> None:
+        """Add the bonus of `method` from now on."""
+        self.method, self.weights = method, weights
+
+    def add(
+        self,
+        obs: NDArray[Any],
+        next_obs: NDArray[Any],
+        action: NDArray[Any],
+        reward: NDArray[Any],
+        done: NDArray[Any],
+        infos: list[dict[str, Any]],
+    ) -> None:
+        """Store M transitions; an online method pays its bonus here."""
+        if self.method.online:
+            seen = Transitions(*(torch.from_numpy(np.asarray(x, dtype=np.float32)) for x in (obs, action, next_obs)))
+            bonus = self.method.reward(seen).numpy()
+            self.method.update(seen)
+            reward = self.weights.extrinsic * reward + self.weights.intrinsic * bonus
+        super().add(obs, next_obs, action, reward, done, infos)
+
+    def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
+        """A batch of transitions; a replayed method pays its bonus here, then learns from the same batch."""
+        batch = super().sample(batch_size, env)
+        if self.method.online:
+            return batch
+        drawn = Transitions(batch.observations, batch.actions, batch.next_observations)
+        bonus = self.method.reward(drawn).unsqueeze(1)
+        self.method.update(drawn)
+        shaped = self.weights.extrinsic * batch.rewards + self.weights.intrinsic * bonus
+        return batch._replace(rewards=shaped)

@@ -1,0 +1,121 @@
+"""The paper's seven sparse tasks, registered with Gymnasium, and tasks of the user's own.
+
+name           id                      start                                goal                         horizon
+grid-goal1     mepol/GridGoal1-v0      GridWorld's corner                   within 0.1 of (5, 5)         1200
+grid-goal2     mepol/GridGoal2-v0      the same                             within 0.1 of (2, 5)         1200
+grid-goal3     mepol/GridGoal3-v0      the same                             within 0.1 of (5, 2)         1200
+ant-escape     mepol/AntEscape-v0      a pool of 100: on its back           on its legs, hips >= 0.8 m   500
+ant-jump       mepol/AntJump-v0        Ant's                                torso above 3 m              500
+ant-navigate   mepol/AntNavigate-v0    Ant's                                more than 7 m away           500
+humanoid-up    mepol/HumanoidUp-v0     a pool of 100: on the ground         torso at 1 m or more         2000
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import gymnasium
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from mepol.envs.batched import BatchedEnv
+from mepol.envs.make import make_env
+from mepol.errors import ConfigError
+from mepol.finetuning import goals
+from mepol.finetuning.goals import Goal, import_goal
+from mepol.finetuning.reach import Reach, ReachVectorEnv
+
+
+@dataclass(frozen=True)
+class Task:
+    """A goal in a domain."""
+
+    env: str
+    """Gymnasium id of the domain."""
+    goal: Goal
+    horizon: int
+    """Steps of an episode that does not reach the goal."""
+    id: str = ""
+    """Gymnasium id of the task; empty for a user's own."""
+    explorer: str = ""
+    """Exploration preset whose policy the paper starts this task from."""
+    pool: str = ""
+    """Stored start states (finetune/pools.py); empty for the domain's own starts."""
+
+
+_GRID, _ANT, _HUMANOID = "mepol/GridWorld-v0", "mepol/Ant-v0", "mepol/Humanoid-v0"
+
+TASKS: dict[str, Task] = {
+    "grid-goal1": Task(_GRID, goals.near(5.0, 5.0), 1200, "mepol/GridGoal1-v0", "gridworld"),
+    "grid-goal2": Task(_GRID, goals.near(2.0, 5.0), 1200, "mepol/GridGoal2-v0", "gridworld"),
+    "grid-goal3": Task(_GRID, goals.near(5.0, 2.0), 1200, "mepol/GridGoal3-v0", "gridworld"),
+    "ant-escape": Task(_ANT, goals.ant_escape, 500, "mepol/AntEscape-v0", "ant", pool="ant_escape"),
+    "ant-jump": Task(_ANT, goals.ant_jump, 500, "mepol/AntJump-v0", "ant"),
+    "ant-navigate": Task(_ANT, goals.ant_navigate, 500, "mepol/AntNavigate-v0", "ant-xy"),
+    "humanoid-up": Task(_HUMANOID, goals.humanoid_up, 2000, "mepol/HumanoidUp-v0", "humanoid-xyz", pool="humanoid_up"),
+}
+
+
+def register_tasks() -> None:
+    """Make the ids known to `gymnasium.make` and `gymnasium.make_vec`; calling it again changes nothing."""
+    for name, task in TASKS.items():
+        if task.id not in gymnasium.registry:
+            gymnasium.register(
+                id=task.id,
+                entry_point="mepol.finetuning.tasks:single",
+                vector_entry_point="mepol.finetuning.tasks:batched",
+                kwargs={"task": name},
+            )
+
+
+def find_task(name: str, env: str = "", horizon: int | None = None) -> Task:
+    """The task called `name`, or for `module:function` the user's own goal in the domain `env`."""
+    if ":" in name:
+        if not env:
+            raise ConfigError(f"the goal {name!r} needs an environment: add --env PRESET or --env ENV_ID")
+        return Task(env, import_goal(name), horizon or 500)
+    if name not in TASKS:
+        close = get_close_matches(name, TASKS, 1, cutoff=0.4)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ConfigError(f"no task called {name!r}; {hint}tasks: {', '.join(TASKS)}, or a goal module:function")
+    return TASKS[name]
+
+
+def make_task(task: Task, num_envs: int, *, horizon: int | None = None, threads: int = 0) -> ReachVectorEnv:
+    """`num_envs` copies of a task, native where its domain has a vector entry point."""
+    return ReachVectorEnv(_base(task, num_envs, threads=threads), task.goal, horizon or task.horizon)
+
+
+def batched(num_envs: int, task: str, render_mode: str | None = None, threads: int | None = None) -> ReachVectorEnv:
+    """Vector entry point of a registered task."""
+    known = TASKS[task]
+    return ReachVectorEnv(_native(known, num_envs, render_mode, threads), known.goal, known.horizon)
+
+
+def single(task: str, render_mode: str | None = None) -> Reach:
+    """Single entry point of a registered task."""
+    known = TASKS[task]
+    return Reach(_native(known, 1, render_mode, None), known.goal, known.horizon)
+
+
+def _base(task: Task, num_envs: int, threads: int) -> VectorEnv[Any, Any, Any]:
+    if task.pool:
+        return _native(task, num_envs, None, threads or None)
+    spec = gymnasium.registry.get(task.env)
+    if spec is None or spec.vector_entry_point is not None:
+        return make_env(task.env, num_envs, threads=threads)
+    return gymnasium.make_vec(
+        task.env, num_envs, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.DISABLED}
+    )
+
+
+def _native(task: Task, num_envs: int, render_mode: str | None, threads: int | None) -> BatchedEnv:
+    if task.env == _GRID:
+        from mepol.envs.gridworld import GridWorldVectorEnv
+
+        return GridWorldVectorEnv(num_envs, render_mode)
+    from mepol.finetuning import bodies  # MuJoCo is not needed for the others
+
+    kind = bodies.Humanoid if task.env == _HUMANOID else bodies.Ant
+    return bodies.make_body(kind, task.pool, num_envs, render_mode, threads)

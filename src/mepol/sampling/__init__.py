@@ -1,0 +1,1 @@
+"""An actor and an environment give a batch."""

@@ -1,0 +1,260 @@
+"""Any gymnasium VectorEnv + something that acts + one seed -> a Batch."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from mepol.algorithm.batch import Batch
+from mepol.algorithm.policy import GaussianPolicy, one_thread
+from mepol.envs.batched import DivisibleEnv
+from mepol.errors import CollapseError, EnvironmentFault, MepolWarning
+from mepol.sampling.turns import take_turns
+
+MIN_BLOCK, MAX_BLOCKS = 10, 4  # below ten rows, calling the policy costs more than its products
+
+
+class Actor(Protocol):
+    """What sampling needs of a policy."""
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(M, S) observations -> (M, A) actions."""
+        ...
+
+
+@runtime_checkable
+class Episodic(Protocol):
+    """An actor that decides something once a trajectory."""
+
+    def begin(self, m: int, rng: np.random.Generator) -> Actor:
+        """What acts in the next M trajectories."""
+        ...
+
+
+def collect(
+    actor: Actor,
+    env: VectorEnv[Any, Any, Any],
+    horizon: int,
+    *,
+    seed: np.random.SeedSequence,
+    time_limit: float = 0.0,
+) -> Batch:
+    """One trajectory of `horizon` steps from each of the M sub-environments.
+
+    `seed` fixes the start states and the action noise; sub-environment m draws its start from the m-th word of
+    the seed, so that how many neighbours it has does not matter to it.
+
+    Termination is ignored, as in the paper, wherever the environment allows: it goes on from the terminal state.
+    An environment that resets itself (any autoreset mode but DISABLED) ends its trajectory there instead, and
+    the batch carries the shorter length. So does a simulation that reports `info["diverged"]`: its trajectory ends
+    at its last good state, with a warning, and the others go on. One that diverges in its very first step keeps
+    its start as its only particle, because a trajectory needs one.
+
+    Whatever else the environment does wrong is an EnvironmentFault: an exception of its own, a wrong shape, a NaN,
+    or a call that takes longer than `time_limit` seconds (0: no limit).
+
+    Where the environment and the actor allow, parts of the batch are sampled by different threads, which never meet
+    before the end. How many threads there are cannot be seen in the result.
+    """
+    space, actions_space = check_spaces(env)
+    m = env.num_envs
+    reset_seed, noise_seed = seed.spawn(2)
+    rng = np.random.default_rng(noise_seed)
+
+    states = np.zeros((m, horizon + 1, *space.shape))
+    actions = np.zeros((m, horizon, *actions_space.shape), dtype=np.float32)
+    lengths = np.full(m, horizon, dtype=np.int64)
+
+    seeds: Any = [int(word) for word in reset_seed.generate_state(m)]  # VectorEnv takes a list, its types say int
+    with guard("reset", time_limit):
+        obs, _ = env.reset(seed=seeds)
+    states[:, 0] = _checked(obs, (m, *space.shape), np.ones(m, dtype=bool), "reset")
+    if isinstance(actor, Episodic):
+        actor = actor.begin(m, rng)
+
+    parts, threads = _divided(actor, env, horizon, rng, time_limit)
+    resets_itself = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP) is not AutoresetMode.DISABLED
+    loops = [p.sample(states[p.rows], actions[p.rows], lengths[p.rows], resets_itself, time_limit) for p in parts]
+    with one_thread() if len(parts) > 1 else nullcontext():
+        take_turns(loops, threads)
+    for t, i, reason in sorted(cut for part in parts for cut in part.cuts):
+        text = f"environment {i} diverged at step {t + 1} ({reason}): its trajectory is cut there"
+        warnings.warn(text, MepolWarning, stacklevel=2)
+    return Batch(states, actions, lengths)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Consecutive sub-environments that are sampled in step with each other.
+
+    act:  t, (R, S) observations -> (R, A) actions.
+    step: (R, A) actions -> what `VectorEnv.step` returns, of these rows.
+    cuts: step, sub-environment and reason of each divergence, once sampled.
+    """
+
+    rows: slice
+    act: Callable[[int, NDArray[np.float64]], NDArray[np.float32]]
+    step: Callable[[Any], tuple[Any, Any, Any, Any, dict[str, Any]]]
+    cuts: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def sample(
+        self,
+        states: NDArray[np.float64],
+        actions: NDArray[np.float32],
+        lengths: NDArray[np.int64],
+        resets_itself: bool,
+        time_limit: float,
+    ) -> Iterator[None]:
+        """Fill states (R, T+1, S) from the start in states[:, 0], actions (R, T, A) and lengths (R,): a step a turn."""
+        first, obs, alive = self.rows.start, states[:, 0].copy(), np.ones(len(states), dtype=bool)
+        for t in range(actions.shape[1]):
+            actions[:, t] = _finite(self.act(t, obs), alive, t, first)
+            with guard(f"step {t}", time_limit):
+                obs, _, terminated, truncated, info = self.step(actions[:, t])  # the reward is never read
+                ended = np.asarray(terminated, dtype=bool) | np.asarray(truncated, dtype=bool)
+            states[:, t + 1] = obs = _checked(obs, states[:, 0].shape, alive, f"step {t}", ended, first)
+            if "diverged" in info:
+                broken = alive & np.asarray(info["diverged"], dtype=bool)
+                for i in np.flatnonzero(broken):
+                    lengths[i] = max(t, 1)
+                    reason = info["warning"][i] if "warning" in info else "no reason given"
+                    self.cuts.append((t, first + int(i), reason))
+                alive &= ~broken
+            if resets_itself:
+                for i in np.flatnonzero(alive & ended):
+                    lengths[i] = t + 1
+                    if "final_obs" in info:  # SAME_STEP: obs is already the next trajectory's start
+                        with guard(f"step {t}", time_limit):
+                            states[i, t + 1] = info["final_obs"][i]
+                alive &= ~ended
+            if not alive.any():
+                return
+            yield
+
+
+def _divided(
+    actor: Actor, env: VectorEnv[Any, Any, Any], horizon: int, rng: np.random.Generator, time_limit: float
+) -> tuple[list[_Part], int]:
+    """The parts of a batch, and how many threads take turns at them.
+
+    The last digit of a product may depend on how many rows it has. In an environment that can be divided, a policy
+    therefore acts on the same blocks of rows whether or not they are parts of their own.
+    """
+    whole = slice(0, env.num_envs)
+    policy = actor if isinstance(actor, GaussianPolicy) and type(actor).act is GaussianPolicy.act else None
+    if policy is None or not isinstance(env, DivisibleEnv) or not env.divisible:
+        return [_Part(whole, lambda _, obs: actor.act(obs, rng), env.step)], 1
+    blocks = _blocks(env.num_envs)
+    noise = [policy.noise((env.num_envs,), rng) for _ in range(horizon)]
+    respond = policy.responder()
+
+    def act(rows: slice, t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
+        return respond(obs, noise[t][rows])
+
+    def act_for_all(t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
+        with one_thread():
+            return np.concatenate([act(rows, t, obs[rows]) for rows in blocks])
+
+    # An alarm reaches the main thread alone; and `step`, unlike a few blocks, has work for any number of threads.
+    if time_limit > 0 or len(blocks) < max(env.threads, 2):
+        return [_Part(whole, act_for_all, env.step)], 1
+    return [_Part(rows, partial(act, rows), partial(env.step_rows, rows)) for rows in blocks], env.threads
+
+
+def _blocks(m: int) -> list[slice]:
+    n = min(max(m // MIN_BLOCK, 1), MAX_BLOCKS)
+    return [slice(m * b // n, m * (b + 1) // n) for b in range(n)]
+
+
+@contextmanager
+def guard(call: str, time_limit: float) -> Iterator[None]:
+    """Names what the environment's own code raises, and ends a call that hangs.
+
+    The limit needs the main thread and its alarm signal; elsewhere it is not enforced.
+    """
+    limited = time_limit > 0 and threading.current_thread() is threading.main_thread()
+
+    def too_late(*_: object) -> None:
+        raise EnvironmentFault(f"the environment's {call} took longer than the time limit of {time_limit:g} s")
+
+    if limited:
+        before = signal.signal(signal.SIGALRM, too_late)
+        signal.setitimer(signal.ITIMER_REAL, time_limit)
+    try:
+        yield
+    except EnvironmentFault:
+        raise
+    except Exception as fault:
+        raise EnvironmentFault(f"the environment's {call} raised {type(fault).__name__}: {fault}") from fault
+    finally:
+        if limited:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def _finite(actions: NDArray[np.float32], alive: NDArray[np.bool_], t: int, first: int) -> NDArray[np.float32]:
+    bad = _first_bad(actions, alive)
+    if bad is not None:
+        raise CollapseError(
+            f"the policy gave environment {first + bad} a NaN or infinite action at step {t}; "
+            "start again with a lower learning_rate or kl_threshold"
+        )
+    return actions
+
+
+def _first_bad(rows: NDArray[np.floating], alive: NDArray[np.bool_]) -> int | None:
+    """The first living row that is not finite."""
+    if np.isfinite(rows).all():  # nearly always, and then this is all that is spent on it
+        return None
+    bad = alive & ~np.isfinite(rows).all(axis=-1)
+    return int(np.argmax(bad)) if bad.any() else None
+
+
+def check_spaces(env: VectorEnv[Any, Any, Any]) -> tuple[Box, Box]:
+    """The Boxes of one sub-environment's observations and actions, or an EnvironmentFault that says what is there."""
+    return _box(env.single_observation_space, "observation"), _box(env.single_action_space, "action")
+
+
+def _box(space: Any, what: str) -> Box:
+    if not isinstance(space, Box) or len(space.shape) != 1:
+        raise EnvironmentFault(
+            f"the {what} space is {space}, and mepol needs a one-dimensional Box; wrap the environment to give one"
+        )
+    return space
+
+
+def _checked(
+    obs: Any,
+    shape: tuple[int, ...],
+    alive: NDArray[np.bool_],
+    call: str,
+    ended: NDArray[np.bool_] | None = None,
+    first: int = 0,
+) -> NDArray[np.float64]:
+    """(M, S) observations as float64, or an EnvironmentFault naming the call and the environment at fault."""
+    array = np.asarray(obs)
+    if array.shape != shape or array.dtype.kind not in "iuf":
+        raise EnvironmentFault(
+            f"the environment's {call} returned observations {array.shape} {array.dtype}, not {shape} real numbers"
+        )
+    if ended is not None and ended.shape != shape[:1]:
+        raise EnvironmentFault(f"the environment's {call} returned ends {ended.shape}, not {shape[:1]} truth values")
+    bad = _first_bad(array, alive)
+    if bad is not None:
+        raise EnvironmentFault(
+            f"environment {first + bad} returned a NaN or infinite observation at {call}; repair or wrap it"
+        )
+    return array.astype(np.float64, copy=False)

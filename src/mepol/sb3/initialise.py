@@ -1,0 +1,93 @@
+"""How an exploration policy becomes the start of a learner.
+
+TRPO and PPO: exactly. Their Gaussian actor has the same ReLU layers and a state-independent log-std, so the
+weights are copied, and the input's shift and scale are folded into the first layer:
+
+    W ((s - shift) / scale) + b  =  (W / scale) s + (b - W (shift / scale))
+
+SAC: through its replay buffer. A tanh-squashed actor whose spread depends on the state cannot equal a clipped
+Gaussian, and cloning would keep the mean but change the noise that covers the states. So the warm-up is played by
+the exploration policy instead of the untrained actor, and what it reached is what SAC first learns from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from stable_baselines3.common.policies import ActorCriticPolicy
+from torch import Tensor, nn
+
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.errors import PolicyFileError
+from mepol.sb3.adapter import Floats
+
+
+def architecture(hidden: tuple[int, ...]) -> dict[str, Any]:
+    """`policy_kwargs` that give Stable-Baselines3's actor the layers of a GaussianPolicy, and its critic the same."""
+    layers = list(hidden)
+    return {"net_arch": {"pi": layers, "vf": layers}, "activation_fn": nn.ReLU, "ortho_init": False}
+
+
+def check_fit(policy: GaussianPolicy, state_dim: int, action_dim: int, task: str) -> None:
+    """PolicyFileError unless `policy` maps the task's states to its actions."""
+    if (policy.widths[0], policy.widths[-1]) != (state_dim, action_dim):
+        raise PolicyFileError(
+            f"the policy maps {policy.widths[0]} state coordinates to {policy.widths[-1]} actions, "
+            f"and {task} has {state_dim} and {action_dim}: it was made for another environment"
+        )
+
+
+@torch.no_grad()
+def write_actor(actor: ActorCriticPolicy, policy: GaussianPolicy) -> None:
+    """Make `actor` draw the same actions as `policy`; its value function is left alone."""
+    for target, (weight, bias) in zip(_actor_layers(actor), _folded(policy), strict=True):
+        target.weight.copy_(weight)
+        target.bias.copy_(bias)
+    assert isinstance(actor.log_std, Tensor)
+    actor.log_std.copy_(policy.log_std)
+
+
+@torch.no_grad()
+def read_actor(actor: ActorCriticPolicy) -> GaussianPolicy:
+    """The actor as a GaussianPolicy, for everything else in this package (saving, filming, measuring)."""
+    layers = _actor_layers(actor)
+    hidden = tuple(layer.out_features for layer in layers[:-1])
+    with torch.random.fork_rng(devices=[]):  # new layers draw weights, though these are overwritten
+        policy = GaussianPolicy(layers[0].in_features, layers[-1].out_features, hidden)
+    for target, source in zip(policy.layers, layers, strict=True):
+        target.load_state_dict(source.state_dict())
+    assert isinstance(actor.log_std, Tensor)
+    policy.log_std.copy_(actor.log_std)
+    return policy
+
+
+def _actor_layers(actor: ActorCriticPolicy) -> list[nn.Linear]:
+    modules = [*actor.mlp_extractor.policy_net, actor.action_net]
+    return [module for module in modules if isinstance(module, nn.Linear)]
+
+
+def _folded(policy: GaussianPolicy) -> list[tuple[Tensor, Tensor]]:
+    """Weights and biases of `policy` as it sees raw states, computed in float64."""
+    layers = [layer for layer in policy.layers if isinstance(layer, nn.Linear)]
+    pairs = [(layer.weight.double(), layer.bias.double()) for layer in layers]
+    shift, scale = policy.shift.double(), policy.scale.double()
+    weight, bias = pairs[0]
+    return [(weight / scale, bias - weight @ (shift / scale)), *pairs[1:]]
+
+
+def in_unit_box(policy: GaussianPolicy, space: Box, seed: np.random.SeedSequence) -> Callable[[Floats], Floats]:
+    """`policy` as it fills SAC's memory: its actions clipped to `space` and mapped to [-1, 1], noise from `seed`.
+
+    A policy that knows fewer state coordinates than it is shown is given the first ones (SMM appends its skill).
+    """
+    rng = np.random.default_rng(seed)
+
+    def act(obs: Floats) -> Floats:
+        actions = np.clip(policy.act(obs[:, : policy.widths[0]], rng), space.low, space.high)
+        return (2 * (actions - space.low) / (space.high - space.low) - 1).astype(np.float32)
+
+    return act

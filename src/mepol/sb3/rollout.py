@@ -1,0 +1,119 @@
+"""Playing a learner's policy at the speed of the batch.
+
+Stable-Baselines3's own loops evaluate the value function, a distribution object and several copies at every
+step, which costs more than a step of a light domain. Here a step is one pass of the actor's mean and one batched
+step; what the learner needs besides (values, log-probabilities, bootstraps) is computed once, for all steps together.
+The rollout buffer holds the same numbers as after the library's `collect_rollouts` (tests/finetune/test_rollout.py),
+but for what the value function learns: rewards-to-go, unless lambda-returns are asked for (docs/finetune.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.sac.policies import Actor
+
+from mepol.algorithm.policy import one_thread
+from mepol.finetuning.config import ValueTarget
+from mepol.sb3.adapter import BatchedVecEnv, Floats
+from mepol.sb3.initialise import read_actor
+
+Act = Callable[[Floats], Floats]
+
+
+@torch.no_grad()
+def fill_rollout(
+    buffer: RolloutBuffer,
+    env: BatchedVecEnv,
+    actor: ActorCriticPolicy,
+    seeds: list[int],
+    value_target: ValueTarget = "reward-to-go",
+) -> None:
+    """Restart `env` from its seeds and fill `buffer` (T, M) with steps of `actor`; noise from torch's generator."""
+    box = env.action_space
+    low, high = box.low, box.high  # type: ignore[attr-defined]
+    policy = read_actor(actor)
+    std = policy.log_std.exp()
+    buffer.reset()
+    obs, starts = env.restart(seeds), np.ones(env.num_envs, dtype=bool)
+    cut: list[tuple[int, int, Floats]] = []  # step, sub-environment, last state of episodes that time ended
+    with one_thread():
+        for t in range(buffer.buffer_size):
+            actions = (policy.mean(torch.from_numpy(obs)) + std * torch.randn(env.num_envs, len(std))).numpy()
+            buffer.observations[t], buffer.actions[t], buffer.episode_starts[t] = obs, actions, starts
+            env.step_async(np.clip(actions, low, high))
+            obs, buffer.rewards[t], starts, infos = env.step_wait()
+            if starts.any():
+                ended = ((int(i), infos[i]) for i in np.flatnonzero(starts))
+                cut += [(t, i, info["terminal_observation"]) for i, info in ended if info["TimeLimit.truncated"]]
+    buffer.pos, buffer.full = buffer.buffer_size, True
+    _judge(buffer, actor, cut)
+    last = actor.predict_values(torch.from_numpy(obs))
+    buffer.compute_returns_and_advantage(last, starts)
+    if value_target == "reward-to-go":
+        after = np.where(starts, 0, last.numpy().flatten())
+        buffer.returns[:] = rewards_to_go(buffer.rewards, buffer.episode_starts, after, buffer.gamma)
+
+
+def rewards_to_go(rewards: Floats, starts: Floats, after: Floats, discount: float) -> Floats:
+    """(T, M) discounted sums of the rewards from each step to its episode's end.
+
+    rewards, starts: (T, M), and whether a step is an episode's first. after: (M,) what follows the last step is worth.
+    """
+    sums = np.empty_like(rewards)
+    for t in reversed(range(len(rewards))):
+        sums[t] = after = rewards[t] + discount * after
+        after = np.where(starts[t], 0, after)  # the step before belongs to another episode
+    return sums
+
+
+def _judge(buffer: RolloutBuffer, actor: ActorCriticPolicy, cut: list[tuple[int, int, Floats]]) -> None:
+    """Values and log-probabilities of all steps; an episode that time ended is worth its last state's value."""
+    shape = buffer.rewards.shape  # (T, M)
+    states = torch.from_numpy(buffer.observations.reshape(-1, buffer.observations.shape[-1]))
+    actions = torch.from_numpy(buffer.actions.reshape(-1, buffer.actions.shape[-1]))
+    values, log_prob, _ = actor.evaluate_actions(states, actions)
+    buffer.values[:], buffer.log_probs[:] = values.numpy().reshape(shape), log_prob.numpy().reshape(shape)
+    if cut:
+        last = actor.predict_values(torch.from_numpy(np.stack([state for _, _, state in cut]))).flatten()
+        steps, lanes = [t for t, _, _ in cut], [i for _, i, _ in cut]
+        buffer.rewards[steps, lanes] += buffer.gamma * last.numpy()
+
+
+def fill_replay(replay: ReplayBuffer, env: BatchedVecEnv, act: Act, steps: int, seeds: list[int]) -> None:
+    """Restart `env` from its seeds and store `steps` steps of each sub-environment in `replay`.
+
+    act: observations (M, S) -> actions (M, A) in [-1, 1], which is how SAC stores them.
+    """
+    low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
+    half, middle = (high - low) / 2, (high + low) / 2
+    obs = env.restart(seeds)
+    with one_thread():
+        for _ in range(steps):
+            actions = act(obs)
+            env.step_async(middle + half * actions)
+            after, rewards, done, infos = env.step_wait()
+            seen = after
+            if done.any():
+                seen = after.copy()
+                for i in np.flatnonzero(done):
+                    seen[i] = infos[i]["terminal_observation"]
+            replay.add(obs, seen, actions, rewards, done, infos)
+            obs = after
+
+
+def squashed(actor: Actor) -> Act:
+    """SAC's actor as a function of observations; noise from torch's generator."""
+
+    @torch.no_grad()
+    def act(obs: Floats) -> Floats:
+        mean, log_std, _ = actor.get_action_dist_params(torch.from_numpy(obs))
+        actions: NDArray[np.float32] = torch.tanh(mean + log_std.exp() * torch.randn_like(mean)).numpy()
+        return actions
+
+    return act

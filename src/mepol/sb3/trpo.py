@@ -1,0 +1,46 @@
+"""sb3-contrib's TRPO, its Fisher products taken on part of the batch.
+
+The library differentiates the mean KL of the whole batch twice for every conjugate-gradient step, which is most of the
+time of an iteration. The direction hardly depends on it: the TRPO paper (appendix C) takes a tenth of the states.
+The line search, which enforces the trust region, still sees every state. With `fisher_every` = 1 the step is
+the library's (tests/test_trpo.py).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from stable_baselines3.common.distributions import kl_divergence
+from torch import Tensor, nn
+
+from mepol.sb3.library import TRPO
+
+
+class SparseFisherTRPO(TRPO):
+    """TRPO whose curvature is that of every `fisher_every`-th state of the batch."""
+
+    def __init__(self, *arguments: Any, fisher_every: int, **settings: Any) -> None:
+        self.fisher_every = fisher_every
+        super().__init__(*arguments, **settings)
+
+    def _compute_actor_grad(
+        self, kl_div: Tensor, policy_objective: Tensor
+    ) -> tuple[list[nn.Parameter], Tensor, Tensor, list[tuple[int, ...]]]:
+        """Actor's parameters, gradients of objective and KL as vectors, and the parameters' shapes.
+
+        kl_div: the library's KL of the whole batch; not used, another is made of fewer states.
+        """
+        actor = [p for name, p in self.policy.named_parameters() if "value" not in name]
+        states = torch.from_numpy(self.rollout_buffer.observations[:: self.fisher_every])  # flat since it was read
+        with torch.no_grad():
+            old = copy.copy(self.policy.get_distribution(states))
+        kl = kl_divergence(self.policy.get_distribution(states), old).mean()
+        uphill = torch.autograd.grad(policy_objective, actor)
+        curvature = torch.autograd.grad(kl, actor, create_graph=True)
+        return actor, _flat(uphill), _flat(curvature), [tuple(p.shape) for p in actor]
+
+
+def _flat(gradients: tuple[Tensor, ...]) -> Tensor:
+    return torch.cat([g.reshape(-1) for g in gradients])

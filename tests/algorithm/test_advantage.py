@@ -1,0 +1,179 @@
+"""The ascent by advantages: its sums, its gradient, its critic, and that it is interrupted and repeated exactly."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mepol.algorithm.advantage import _judged, _surrogate, advantage_optimise
+from mepol.algorithm.critic import Critic, advantages
+from mepol.algorithm.mepol import Iterate, Paths, make_optimiser
+from mepol.algorithm.policy import GaussianPolicy, policy_bytes
+from mepol.envs.make import make_env
+from mepol.errors import ConfigError
+from mepol.exploration.config import AscentConfig, CriticConfig, with_settings
+from mepol.exploration.drive import Stream, explore, resume, stream
+from mepol.neighbours import neighbours
+from mepol.sampling.collect import collect
+
+FAST = {"rule": "advantage", "learning_rate": 1e-3, "max_steps": 3, "minibatch": 60, "critic_steps": 10}
+
+
+def make_critic(state_dim: int = 2, **changes: object) -> Critic:
+    return Critic(state_dim, CriticConfig(**changes), np.random.default_rng(0))
+
+
+@pytest.fixture
+def walker(make_policy: Callable) -> GaussianPolicy:
+    """A policy that wanders through the rooms: its means are near zero, as the zero-mean start leaves them."""
+    policy = make_policy(hidden=(32, 32), log_std=-1.5)
+    with torch.no_grad():
+        policy.layers[-1].weight.mul_(0.01)
+        policy.layers[-1].bias.zero_()
+    return policy
+
+
+# --- advantages ---------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(0, 10**6),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.lists(st.integers(1, 7), min_size=1, max_size=4),
+)
+def test_advantages_are_discounted_sums_of_surprises(seed: int, gamma: float, trace: float, lengths: list[int]) -> None:
+    rng, m, t = np.random.default_rng(seed), len(lengths), 7
+    rewards, values = rng.standard_normal((m, t)), rng.standard_normal((m, t + 1))
+    config = CriticConfig(discount=gamma, trace=trace)
+    found = advantages(rewards, values, np.array(lengths), config)
+    for i, length in enumerate(lengths):
+        for start in range(t):
+            truth = sum(
+                (gamma * trace) ** (s - start) * (rewards[i, s] + gamma * values[i, s + 1] - values[i, s])
+                for s in range(start, length)
+            )
+            assert found[i, start] == pytest.approx(truth, abs=1e-9)
+
+
+def test_without_critic_and_discount_they_are_rewards_to_go() -> None:
+    rewards = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    found = advantages(rewards, np.zeros((2, 4)), np.array([3, 2]), CriticConfig(discount=1.0, trace=1.0))
+    assert found.tolist() == [[6.0, 5.0, 3.0], [9.0, 5.0, 0.0]]
+
+
+def test_a_perfect_critic_leaves_no_advantage() -> None:
+    rewards, gamma = np.random.default_rng(1).standard_normal((3, 20)), 0.9
+    values = np.zeros((3, 21))
+    for t in reversed(range(20)):
+        values[:, t] = rewards[:, t] + gamma * values[:, t + 1]
+    found = advantages(rewards, values, np.full(3, 20), CriticConfig(discount=gamma))
+    assert np.abs(found).max() < 1e-12
+
+
+# --- gradient -----------------------------------------------------------------------------------------------------
+
+
+def test_its_gradient_points_where_that_of_equation_2_does(walker: GaussianPolicy) -> None:
+    policy = walker
+    batch = collect(policy, make_env("mepol/GridWorld-v0", 16), 150, seed=stream(0, Stream.BATCH))
+    near, paths = neighbours(batch.particles((0, 1)), 8), Paths.of(batch)
+    sampled = policy.log_prob(paths.states, paths.actions).detach()
+
+    def gradient(objective: torch.Tensor) -> torch.Tensor:
+        return torch.cat([g.flatten() for g in torch.autograd.grad(objective, list(policy.parameters()))])
+
+    paper = gradient(Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, near).entropy)
+    critic = make_critic(discount=1.0, trace=1.0)
+    critic.watch(paths.states)
+    gain, _ = _judged(batch, near, critic)
+    ours = gradient(_surrogate(policy.log_prob(paths.states, paths.actions) - sampled, gain, 0.2))
+    assert torch.cosine_similarity(paper, ours, dim=0) > 0.9
+
+
+@pytest.mark.parametrize(("ratio", "gain", "slope"), [(1.5, 1.0, 0.0), (1.5, -1.0, -1.5), (0.5, -1.0, 0.0), (1, 1, 1)])
+def test_a_ratio_beyond_the_clip_brings_no_gain(ratio: float, gain: float, slope: float) -> None:
+    log_ratio = torch.log(torch.tensor([float(ratio)])).requires_grad_()
+    _surrogate(log_ratio, torch.tensor([float(gain)]), 0.2).backward()
+    assert log_ratio.grad.item() == pytest.approx(slope)
+
+
+# --- critic -------------------------------------------------------------------------------------------------------
+
+
+def test_the_critic_starts_at_zero_and_learns_a_known_value(make_policy: Callable) -> None:
+    critic = make_critic(critic_steps=600)
+    states = torch.from_numpy(np.random.default_rng(2).uniform(-6, 6, (4000, 2))).float()
+    critic.watch(states)
+    assert critic(states).abs().max() == 0.0
+    returns = torch.sin(states[:, 0]) + 0.5 * states[:, 1]
+    critic.fit(states, returns, make_optimiser(make_policy(), AscentConfig(), critic))
+    with torch.no_grad():
+        left = (critic(states) - returns).var() / returns.var()
+    assert left < 0.1
+
+
+def test_standardisation_follows_the_states_gently_after_the_first_batch() -> None:
+    critic = make_critic(1)
+    critic.watch(torch.tensor([[1.0], [3.0]]))
+    assert (critic.shift.item(), critic.scale.item()) == (2.0, 1.0)
+    critic.watch(torch.tensor([[10.0], [14.0]]))
+    assert critic.shift.item() == pytest.approx(0.8 * 2 + 0.2 * 12)
+    assert critic.scale.item() == pytest.approx(0.8 * 1 + 0.2 * 2)
+
+
+def test_fitting_the_critic_leaves_the_policy_and_climbing_leaves_the_critic(walker: GaussianPolicy) -> None:
+    policy, critic = walker, make_critic()
+    optimiser = make_optimiser(policy, AscentConfig(), critic)
+    batch = collect(policy, make_env("mepol/GridWorld-v0", 4), 100, seed=stream(0, Stream.BATCH))
+    near, before, old = neighbours(batch.particles((0, 1)), 4), policy_bytes(policy), copy.deepcopy(critic)
+    states = Paths.of(batch).states
+    critic.watch(states)
+    critic.fit(states, states[:, 0], optimiser)
+    assert policy_bytes(policy) == before
+    assert not torch.equal(critic.layers[0].weight, old.layers[0].weight)
+    fitted = copy.deepcopy(critic)
+    wild = AscentConfig(rule="advantage", learning_rate=10.0, policy_kl=1e-9, max_backtracks=2)
+    steps = advantage_optimise(critic, policy, optimiser, batch, near, wild)
+    assert [s.accepted for s in steps] == [False, False, False]  # each pass broke the bound and was undone
+    assert policy_bytes(policy) == before
+    assert not torch.equal(critic.layers[0].weight, fitted.layers[0].weight)  # it still learns from the batch
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_by_advantages_learns_and_keeps_its_bounds(tiny: Callable, tmp_path: Path) -> None:
+    config = with_settings(tiny(horizon=200, trajectories=8, epochs=12), FAST | {"policy_kl": 0.05})
+    run = explore(config, tmp_path / "run")
+    rows = run.rows()
+    assert rows[-1].index > rows[0].index + 0.1
+    assert all(row.kl <= config.ascent.kl_threshold for row in rows[:-1])
+
+
+def test_an_interrupted_run_by_advantages_ends_in_the_same_bits(tiny: Callable, tmp_path: Path) -> None:
+    config = with_settings(tiny(epochs=6), FAST)
+    whole = explore(config, tmp_path / "whole")
+    explore(dataclasses.replace(config, epochs=3), tmp_path / "halves")
+    halves = resume(tmp_path / "halves", epochs=6)
+    assert whole.policy_path.read_bytes() == halves.policy_path.read_bytes()
+
+
+def test_threads_change_no_digit_of_a_run_by_advantages(tiny: Callable, tmp_path: Path) -> None:
+    base = with_settings(tiny(horizon=300, trajectories=10, epochs=2), FAST | {"minibatch": 1000, "hidden": (128, 96)})
+    runs = [explore(dataclasses.replace(base, threads=n), tmp_path / str(n)) for n in (1, 2)]
+    torch.set_num_threads(1)
+    assert runs[0].policy_path.read_bytes() == runs[1].policy_path.read_bytes()
+
+
+def test_advantages_need_adam() -> None:
+    with pytest.raises(ConfigError, match="adam"):
+        AscentConfig(rule="advantage", optimiser="sgd")

@@ -1,0 +1,21 @@
+"""The benchmark times what it says; its figures are for people, not for tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import PARTS, bench_domain
+from mepol.errors import ConfigError
+
+
+def test_every_part_is_timed_beside_its_floor() -> None:
+    timings = bench_domain("mountain-car", repetitions=1)
+    assert [timing.part for timing in timings] == list(PARTS)
+    for timing in timings:
+        assert timing.ratio == timing.seconds / timing.floor > 0
+        assert timing.spread[0] <= timing.seconds <= timing.spread[1]
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no preset"):
+        bench_domain("moutain")

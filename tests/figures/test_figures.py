@@ -1,0 +1,112 @@
+"""Figures are written, are pictures, and show their data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mepol.errors import RunError
+from mepol.evaluation import Grid
+from mepol.figures import animate, draw_before_and_after, draw_curve, draw_heatmap
+from mepol.figures.canvas import new_figure
+from mepol.runs.directory import MetricsRow
+
+GRID = Grid((0, 1), ("x", "y"), (-6.0, -6.0), (6.0, 6.0), (20, 20))
+EVEN = np.full((20, 20), 7)
+CORNER = np.zeros((20, 20), dtype=np.int64)
+CORNER[:4, :4] = 100
+ROWS = [MetricsRow(0, 0, entropy=3.4, index=3.5), MetricsRow(1, 24_000, entropy=3.9), MetricsRow(2, 48_000, index=4.2)]
+
+
+def pixels(path: Path) -> np.ndarray:
+    with Image.open(path) as image:
+        assert image.format == "PNG"
+        return np.asarray(image.convert("RGB"))
+
+
+def test_a_heatmap_shows_its_visits(tmp_path: Path) -> None:
+    a = pixels(draw_heatmap(EVEN, GRID, "even", tmp_path / "a.png"))
+    b = pixels(draw_heatmap(CORNER, GRID, "even", tmp_path / "b.png"))
+    assert a.shape == b.shape
+    assert min(a.shape[:2]) > 300
+    assert a.std() > 5
+    assert (a != b).any(axis=2).mean() > 0.2
+    turned = pixels(draw_heatmap(CORNER[::-1], GRID, "even", tmp_path / "c.png"))
+    assert (turned != b).any(axis=2).mean() > 0.02
+
+
+def test_the_first_axis_goes_right_and_the_second_up(tmp_path: Path) -> None:
+    one = np.zeros((20, 20), dtype=np.int64)
+    one[17, 2] = 50  # far right, near the bottom
+    empty = np.zeros((20, 20), dtype=np.int64)
+    empty[2, 17] = 50  # far left, near the top
+    a = pixels(draw_heatmap(one, GRID, "t", tmp_path / "a.png")).astype(int)
+    b = pixels(draw_heatmap(empty, GRID, "t", tmp_path / "b.png")).astype(int)
+    rows, columns = np.nonzero(np.abs(a - b).sum(axis=2) > 60)
+    middle = (rows.min() + rows.max()) / 2, (columns.min() + columns.max()) / 2
+    face = np.array([241, 243, 245])  # unvisited
+    filled = np.argwhere((np.abs(a - b).sum(axis=2) > 60) & (np.abs(b - face).sum(axis=2) < 6)).mean(axis=0)
+    assert filled[0] > middle[0]
+    assert filled[1] > middle[1]
+
+
+def test_before_and_after_stand_side_by_side(tmp_path: Path) -> None:
+    titles = ("before", "after")
+    a = pixels(draw_before_and_after(CORNER, EVEN, GRID, titles, tmp_path / "a.png"))
+    b = pixels(draw_before_and_after(EVEN, CORNER, GRID, titles, tmp_path / "b.png"))
+    assert a.shape[1] > 1.5 * a.shape[0]
+    assert (a != b).any()
+
+
+def test_a_curve_shows_its_rows_and_its_ceiling(tmp_path: Path) -> None:
+    a = pixels(draw_curve(ROWS, "title", tmp_path / "a.png"))
+    b = pixels(draw_curve(ROWS[:1], "title", tmp_path / "b.png"))
+    c = pixels(draw_curve(ROWS, "title", tmp_path / "c.png", ceiling=4.608))
+    assert min(a.shape[:2]) > 300
+    assert (a != b).any()
+    assert (a != c).any()
+
+
+@pytest.mark.parametrize("rows", [[], [MetricsRow(0, 0)]])
+def test_a_curve_of_nothing_is_still_a_picture(tmp_path: Path, rows: list[MetricsRow]) -> None:
+    assert min(pixels(draw_curve(rows, "empty", tmp_path / "a.png", ceiling=1.0)).shape[:2]) > 300
+
+
+def test_the_same_data_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in "ab":
+        draw_curve(ROWS, "title", tmp_path / f"{name}.png")
+        draw_heatmap(EVEN, GRID, "even", tmp_path / f"map-{name}.png")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "map-a.png").read_bytes() == (tmp_path / "map-b.png").read_bytes()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_an_animation_has_one_frame_an_epoch_in_order(tmp_path: Path) -> None:
+    path = animate({20: EVEN, 0: CORNER, 10: CORNER + 1}, GRID, tmp_path / "a.gif", seconds=0.1)
+    with Image.open(path) as film:
+        assert (film.format, film.n_frames) == ("GIF", 3)
+        frames, times = [], []
+        for i in range(3):
+            film.seek(i)
+            frames.append(np.asarray(film.convert("RGB")).astype(int))
+            times.append(film.info["duration"])
+    assert times == [100, 100, 400]
+    assert np.abs(frames[0] - frames[1]).mean() > 1
+    one = animate({0: CORNER}, GRID, tmp_path / "b.gif")
+    with Image.open(one) as film:
+        # Alone, the corner has its own colour scale; the picture around it is the same.
+        assert np.asarray(film.convert("RGB")).shape == frames[0].shape
+    with pytest.raises(RunError, match="nothing to animate"):
+        animate({}, GRID, tmp_path / "c.gif")
+
+
+@pytest.mark.parametrize(
+    ("panels", "columns", "inches"), [(1, None, (5, 3)), (3, None, (15, 3)), (5, 3, (15, 6)), (2, 4, (10, 3))]
+)
+def test_panels_stand_in_rows_of_so_many_columns(panels: int, columns: int | None, inches: tuple[int, int]) -> None:
+    figure, places = new_figure(panels, width=5, height=3, columns=columns)
+    assert len(places) == len(figure.axes) == panels
+    assert tuple(figure.get_size_inches()) == inches

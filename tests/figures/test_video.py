@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mepol.errors import ConfigError
+from mepol.figures.video import CAPTION, record
+
+imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+
+
+class Constant:
+    """Always the same action, plus a little noise."""
+
+    def __init__(self, *action: float) -> None:
+        self.action = np.array(action, dtype=np.float32)
+
+    def act(self, obs, rng, deterministic=False):
+        noise = 0.01 * rng.standard_normal((len(obs), len(self.action)))
+        return (self.action + noise).astype(np.float32)
+
+
+def watch(path):
+    """Frames, width, height and rate of the film."""
+    reader = imageio_ffmpeg.read_frames(str(path))
+    about = next(reader)
+    width, height = about["size"]
+    frames = [np.frombuffer(raw, np.uint8).reshape(height, width, 3) for raw in reader]
+    return np.array(frames), about["fps"]
+
+
+def dot(panel):
+    """(row, column) of the red agent in a picture of GridWorld."""
+    return np.argwhere((panel[..., 0] > 150) & (panel[..., 1] < 110)).mean(axis=0)
+
+
+def test_two_policies_stand_side_by_side_from_the_same_start(tmp_path):
+    seen = []
+    path = record(
+        {"before": Constant(0.0, 0.0), "after": Constant(0.2, 0.2)},
+        "mepol/GridWorld-v0",
+        episodes=2,
+        horizon=9,
+        seed=np.random.SeedSequence(0),
+        path=tmp_path / "films" / "grid.mp4",
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    frames, fps = watch(path)
+    assert frames.shape == (20, 480 + CAPTION, 960, 3)
+    assert fps == 30
+    assert seen[0] == (1, 20)
+    assert seen[-1] == (20, 20)
+    before, after = ([dot(frame[CAPTION:, columns]) for frame in frames] for columns in (np.s_[:480], np.s_[480:]))
+    for start, end in ((0, 9), (10, 19)):
+        np.testing.assert_allclose(before[start], after[start], atol=1)
+        np.testing.assert_allclose(before[end], before[start], atol=6)
+        np.testing.assert_allclose(
+            after[end] - after[start], (-72, 72), atol=6
+        )  # 9 x 0.2 units up, right; 40 pixels each
+    assert np.abs(before[0] - before[10]).max() > 5  # another episode, another start
+
+
+@pytest.mark.parametrize(
+    ("env_id", "size", "fps"),
+    [("mepol/MountainCar-v0", 1, 30), ("mepol/Ant-v0", 8, 20), ("mepol/HandReach-v0", 20, 25)],
+)
+def test_one_policy_in_other_domains(tmp_path, env_id, size, fps):
+    if "Mountain" not in env_id:
+        pytest.importorskip("mujoco")
+    path = tmp_path / "film.mp4"
+    record(
+        {"policy": Constant(*[0.5] * size)}, env_id, episodes=1, horizon=4, seed=np.random.SeedSequence(1), path=path
+    )
+    frames, rate = watch(path)
+    assert len(frames) == 5
+    assert rate == pytest.approx(fps)
+    assert np.abs(frames[0].astype(int) - frames[-1]).mean() > 0.05
+
+
+def test_nothing_to_show_is_refused(tmp_path):
+    for actors, episodes in (({}, 1), ({"policy": Constant(0.0)}, 0)):
+        with pytest.raises(ConfigError, match="at least one"):
+            record(
+                actors,
+                "mepol/MountainCar-v0",
+                episodes=episodes,
+                horizon=1,
+                seed=np.random.SeedSequence(0),
+                path=tmp_path / "none.mp4",
+            )
+    assert list(tmp_path.iterdir()) == []

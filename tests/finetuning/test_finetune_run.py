@@ -1,0 +1,238 @@
+"""Whole fine-tuning runs: they learn, they resume to the bit, they leave what they promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+from mepol.algorithm.policy import load_policy, save_policy
+from mepol.cli import main
+from mepol.errors import ConfigError, MepolError, RunError
+from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
+from mepol.finetuning.learners import drawing_from
+from mepol.finetuning.presets import SOURCES, default_config
+from mepol.finetuning.run import finetune, measures, resume
+from mepol.finetuning.store import FinetuneRun
+from mepol.finetuning.tasks import TASKS
+from mepol.sb3.adapter import Episode
+
+TINY = FinetuneConfig(
+    task="grid-goal1",
+    iterations=3,
+    horizon=10,
+    hidden=(8, 8),
+    threads=1,
+    trpo=TrpoConfig(steps=40, value_passes=1, value_minibatches=2, cg_steps=2),
+    ppo=PpoConfig(steps=40, passes=1, minibatches=2),
+    sac=SacConfig(steps=20, updates=3, batch=8, buffer=1000, warmup=20),
+    intrinsic=IntrinsicConfig(skills=2),
+)
+TIMES = {"sample_s": None, "learn_s": None}
+
+
+def content(run: FinetuneRun) -> tuple[object, ...]:
+    rows = [dataclasses.replace(row, **TIMES) for row in run.rows()]
+    return rows, run.checkpoints()[0].read_bytes(), [p.read_bytes() for p in run.segments()]
+
+
+@pytest.mark.parametrize("algo", ["trpo", "ppo", "sac", "smm", "icm", "pseudocount"])
+def test_a_resumed_run_equals_one_never_stopped(tmp_path, algo):
+    config = dataclasses.replace(TINY, algo=algo)
+    whole = finetune(config, tmp_path / "whole")
+    assert [row.iteration for row in whole.rows()] == [0, 1, 2, 3]
+    finetune(dataclasses.replace(config, iterations=1), tmp_path / "parts")
+    resumed = resume(tmp_path / "parts", task="grid-goal1", iterations=3)
+    assert content(resumed) == content(whole)
+    assert (tmp_path / "whole" / "policy.safetensors").is_file() == (algo in ("trpo", "ppo"))
+    warm = 0 if algo in ("trpo", "ppo") else 20
+    assert whole.rows()[-1].samples == warm + 3 * config.steps
+
+
+def test_a_crash_in_the_middle_costs_nothing_but_the_iteration_under_way(tmp_path):
+    class Crash(Exception):
+        pass
+
+    def report(progress):
+        if progress.row.iteration == 1:
+            raise Crash
+
+    with pytest.raises(Crash):
+        finetune(TINY, tmp_path / "crashed", report)
+    resumed = resume(tmp_path / "crashed", task="grid-goal1")
+    assert content(resumed) == content(finetune(TINY, tmp_path / "whole"))
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_a_foreign_one_refused(tmp_path):
+    config = dataclasses.replace(TINY, checkpoint_minutes=0.0)
+    run = finetune(config, tmp_path / "run")
+    newest = run.checkpoints()[0]
+    expected = content(run)
+    newest.write_bytes(newest.read_bytes()[:-40])
+    with pytest.warns(UserWarning, match="falling back"):
+        resumed = resume(tmp_path / "run", task="grid-goal1")
+    assert content(resumed)[0] == expected[0]
+    for path in resumed.checkpoints():
+        path.write_bytes(b"nothing")
+    with pytest.warns(UserWarning, match="falling back"), pytest.raises(RunError, match="no checkpoint"):
+        resume(tmp_path / "run", task="grid-goal1")
+
+
+def test_what_a_killed_creation_left_is_used_again_and_anything_else_refused(tmp_path):
+    left = tmp_path / "left"
+    (left / "checkpoints").mkdir(parents=True)
+    (left / "initial.safetensors").write_bytes(b"explorer")
+    (left / ".config.json.x.tmp").write_text("{")
+    (left / "lock").write_text("1\n")
+    run = FinetuneRun.create(left, TINY, b"explorer")
+    assert (FinetuneRun.open(left).config, run.rows(), run.explorer_path.read_bytes()) == (TINY, [], b"explorer")
+    assert not list(left.glob(".*"))
+    for name, content_ in {"notes.txt": b"", "initial.safetensors": b"another", "metrics.csv": b"x" * 999}.items():
+        used = tmp_path / name
+        used.mkdir()
+        (used / name).write_bytes(content_)
+        with pytest.raises(RunError, match="already exists"):
+            FinetuneRun.create(used, TINY, b"explorer")
+        assert (used / name).read_bytes() == content_
+
+
+def test_the_first_policy_of_a_run_is_the_explorer_itself(tmp_path, make_policy):
+    explorer = make_policy(2, 2, (16, 12), log_std=-1.5)
+    save_policy(explorer, tmp_path / "policy.safetensors")
+    config = dataclasses.replace(TINY, init=str(tmp_path), iterations=0)
+    run = finetune(config, tmp_path / "run")
+    start = load_policy(run.path / "policy.safetensors")
+    assert start.widths == explorer.widths
+    states = np.random.default_rng(0).uniform(-6, 6, (9, 2))
+    assert np.array_equal(start.act(states, np.random.default_rng(1)), explorer.act(states, np.random.default_rng(1)))
+    assert load_policy(run.explorer_path).widths == explorer.widths
+    filled = finetune(dataclasses.replace(config, algo="sac", iterations=1), tmp_path / "sac")
+    assert len(filled.rows()) == 2
+
+
+def test_trpo_learns_a_goal_that_is_near(tmp_path, monkeypatch):
+    (tmp_path / "near_goal.py").write_text("def right(states):\n    return states[:, 0] > -3.5\n")
+    monkeypatch.chdir(tmp_path)
+    config = dataclasses.replace(
+        TINY,
+        task="near_goal:right",
+        env="mepol/GridWorld-v0",
+        iterations=12,
+        horizon=25,
+        log_std=-1.5,
+        hidden=(16,),
+        trpo=TrpoConfig(steps=500, kl=0.05, value_passes=2),
+    )
+    rows = finetune(config, tmp_path / "run").rows()
+    assert rows[-1].average_return > rows[0].average_return + 0.15
+    assert rows[-1].success_rate > rows[0].success_rate + 0.15
+    with pytest.raises(ConfigError, match="name that again"):
+        resume(tmp_path / "run", task="near_goal:right", env="mepol/Ant-v0")
+
+
+def test_a_solved_run_ends_early_and_so_does_its_resumption(tmp_path, monkeypatch):
+    (tmp_path / "easy_goal.py").write_text("def anywhere(states):\n    return states[:, 0] > -9\n")
+    monkeypatch.chdir(tmp_path)
+    config = dataclasses.replace(
+        TINY, task="easy_goal:anywhere", env="mepol/GridWorld-v0", iterations=9, stop_return=1.0, stop_after=2
+    )
+    whole = finetune(config, tmp_path / "whole")
+    assert [(row.iteration, row.average_return) for row in whole.rows()] == [(0, 1.0), (1, 1.0), (2, 1.0)]
+    assert whole.rows()[-1].learn_s is None  # the last policy is measured alone
+    finetune(dataclasses.replace(config, iterations=1), tmp_path / "parts")
+    again = resume(tmp_path / "parts", task="easy_goal:anywhere", env="mepol/GridWorld-v0", iterations=9)
+    assert content(again) == content(whole)
+    before = content(whole)
+    resume(tmp_path / "whole", task="easy_goal:anywhere", env="mepol/GridWorld-v0")
+    assert content(whole) == before
+    unsolved = finetune(dataclasses.replace(config, stop_return=1.5, iterations=3), tmp_path / "unsolved")
+    assert len(unsolved.rows()) == 4
+
+
+def test_one_seed_fixes_a_run_and_another_changes_it(tmp_path):
+    runs = [finetune(dataclasses.replace(TINY, seed=s), tmp_path / str(i)) for i, s in enumerate((5, 5, 6))]
+    policies = [(run.path / "policy.safetensors").read_bytes() for run in runs]
+    assert policies[0] == policies[1] != policies[2]
+
+
+def test_the_global_generators_are_left_as_they_were():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    with drawing_from(np.random.SeedSequence(1)):
+        np.random.rand()  # noqa: NPY002
+    assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_measures_of_known_episodes():
+    episodes = [Episode(1.0, 4, True, True), Episode(0.0, 10, False, True), Episode(1.0, 2, True, False)]
+    assert measures(episodes) == (pytest.approx(2 / 3), 0.5, 3.0, 3)
+    assert measures([]) == (None, None, None, 0)
+
+
+def test_presets_are_the_papers_tables():
+    table = {
+        "grid-goal1": (100, 1200, 12_000, 1e-4, 12_000),
+        "ant-escape": (500, 500, 5000, 1e-2, 5000),
+        "ant-jump": (1000, 500, 50_000, 1e-2, 5000),
+        "ant-navigate": (1000, 500, 50_000, 1e-2, 5000),
+        "humanoid-up": (2000, 2000, 20_000, 1e-2, 6000),
+    }
+    for name in TASKS:
+        c = default_config(name)
+        if name in table:
+            assert (c.iterations, c.horizon, c.trpo.steps, c.trpo.kl, c.sac.updates) == table[name]
+        assert (c.trpo.discount, c.sac.discount, c.sac.learning_rate, c.sac.batch, c.sac.buffer) == (
+            *(0.99, 0.99, 3e-4, 256, 10**6),
+        )
+    for name in SOURCES:
+        room, _, field = name.rpartition(".")
+        assert hasattr(getattr(c, room) if room else c, field)
+
+
+def test_every_setting_of_the_learners_has_a_name_and_presets_lists_their_sources(capsys, monkeypatch):
+    config = default_config("grid-goal1")
+    settings = dotted_settings(config)
+    assert (settings["trpo.kl"], settings["sac.updates"], settings["horizon"]) == (1e-4, 12_000, 1200)
+    assert "sac.tau" not in dotted_settings(config, config.rooms)
+    assert set(SOURCES) <= set(settings)
+    monkeypatch.setenv("COLUMNS", "150")
+    assert main(["presets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("finetune ") for line in lines) == len(TASKS)
+    assert any("trpo.kl" in line and "0.0001" in line and "paper, TRPO table" in line for line in lines)
+
+
+def test_a_missing_library_is_named_with_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "mepol.sb3.library")
+    monkeypatch.setitem(sys.modules, "sb3_contrib", None)
+    with pytest.raises(MepolError, match=r"sb3_contrib is missing.*pip install 'mepol\[finetune\]'"):
+        importlib.import_module("mepol.sb3.library")
+
+
+def test_impossible_settings_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"trpo\.steps = 5000 is not possible: it must be a multiple of the horizon, 7"
+    ):
+        FinetuneConfig(task="grid-goal1", horizon=7)
+    with pytest.raises(ConfigError, match=r"sac\.tau = 2"):
+        SacConfig(tau=2)
+
+
+def test_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ["--horizon", "10", "--trpo.steps", "20", "--hidden", "8", "--threads", "1", "--iterations", "1"]
+    assert main(["finetune", "grid-goal2", *small, "--out", "run"]) == 0
+    assert "success rate" in capsys.readouterr().out
+    assert main(["finetune", "grid-goal2", "--resume", "run", "--iterations", "2"]) == 0
+    assert len(FinetuneRun.open(tmp_path / "run").rows()) == 3
+    assert main(["finetune", "grid-goal1", "--resume", "run"]) == 2
+    assert main(["finetune", "grid-goal2", *small, "--out", "run"]) == 1
+    assert main(["finetune"]) == 2
+    assert main(["finetune", "--help"]) == 0
+    assert main(["finetune", "nothing"]) == 2
+    assert main(["finetune", "grid-goal1", "--env", "ant"]) == 2
+    (tmp_path / "mine.py").write_text("def goal(states):\n    return states[:, 0] > 0\n")
+    assert main(["finetune", "mine:goal", "--env", "gridworld", *small]) == 0
+    assert FinetuneRun.open(tmp_path / "runs" / "mine-goal-trpo-scratch-seed-0").config.env == "mepol/GridWorld-v0"
