@@ -21,10 +21,11 @@ import torch
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
+from mepol.algorithm.config import CriticConfig
 from mepol.algorithm.critic import Critic, advantages
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.make import Domain, closing, env_of
-from mepol.exploration.config import CriticConfig, ExploreConfig
+from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import Stream, stream
 from mepol.neighbours import neighbours
 from mepol.runs.directory import Run

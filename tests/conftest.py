@@ -11,8 +11,9 @@ import torch
 from hypothesis import settings
 
 from mepol.algorithm.batch import Batch
+from mepol.algorithm.config import AscentConfig, PolicyConfig
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.exploration.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
+from mepol.exploration.config import EvaluationConfig, ExploreConfig
 
 settings.register_profile("mepol", deadline=None, max_examples=40, derandomize=True, database=None)
 settings.load_profile("mepol")

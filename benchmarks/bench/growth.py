@@ -32,9 +32,9 @@ import torch
 from bench.clock import seconds
 from bench.epoch import PARTS
 from bench.walk import Walk
+from mepol.algorithm.config import AscentConfig
 from mepol.algorithm.mepol import is_optimise, make_optimiser
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.exploration.config import AscentConfig
 from mepol.neighbours import Neighbours, neighbours
 from mepol.sampling.collect import collect
 

@@ -13,11 +13,12 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 from mepol.algorithm.batch import Batch
-from mepol.algorithm.policy import GaussianPolicy, load_policy, save_policy
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs import register_domains
 from mepol.errors import MepolError
 from mepol.estimators import knn_entropy, knn_kl, weighted_knn_entropy
 from mepol.finetuning.tasks import register_tasks
+from mepol.runs.policies import load_policy, save_policy
 from mepol.sampling.collect import collect
 
 __version__ = "0.1.0"

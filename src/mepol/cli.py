@@ -18,11 +18,10 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from mepol import __version__
-from mepol.algorithm.policy import load_policy
 from mepol.commands import animate, compare, evaluate, finetune, goals, horizon, sweep
 from mepol.commands.terminal import at_least, counting, parse, stderr, stdout
 from mepol.errors import ConfigError, MepolError, MepolWarning
-from mepol.exploration.config import ExploreConfig, flat_settings
+from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import Progress, Stream, stream
 from mepol.exploration.explorers import explore, load_actor, resume
 from mepol.exploration.presets import PRESETS, fast, preset
@@ -32,6 +31,8 @@ from mepol.finetuning.config import dotted_settings
 from mepol.finetuning.presets import SOURCES, default_config
 from mepol.finetuning.tasks import TASKS
 from mepol.runs.directory import Run
+from mepol.runs.policies import load_policy
+from mepol.settings import flat_settings
 
 USAGE = f"""\
 mepol {__version__}: explore without rewards, and get one policy that covers the states evenly

@@ -14,15 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mepol.algorithm.advantage import _judged, _surrogate, advantage_optimise
+from mepol.algorithm.config import AscentConfig, CriticConfig
 from mepol.algorithm.critic import Critic, advantages
 from mepol.algorithm.mepol import Iterate, Paths, make_optimiser
-from mepol.algorithm.policy import GaussianPolicy, policy_bytes
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.make import make_env
 from mepol.errors import ConfigError
-from mepol.exploration.config import AscentConfig, CriticConfig, with_settings
 from mepol.exploration.drive import Stream, explore, resume, stream
 from mepol.neighbours import neighbours
+from mepol.runs.policies import policy_bytes
 from mepol.sampling.collect import collect
+from mepol.settings import with_settings
 
 FAST = {"rule": "advantage", "learning_rate": 1e-3, "max_steps": 3, "minibatch": 60, "critic_steps": 10}
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from mepol.algorithm.config import AscentConfig
 from mepol.algorithm.health import Watch
 from mepol.algorithm.mepol import Epoch, Step
 from mepol.errors import CollapseError, MepolWarning
-from mepol.exploration.config import AscentConfig
 
 
 def epoch(ess: float, entropy: float = 1.0, accepted: bool = True) -> Epoch:

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mepol.algorithm.batch import Batch
+from mepol.algorithm.config import AscentConfig
 from mepol.algorithm.mepol import Iterate, Paths, importance_weights, is_optimise, make_optimiser, mepol
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.make import make_env
 from mepol.estimators import entropy, neighbour_mass, state_kl, weighted_entropy
-from mepol.exploration.config import AscentConfig
 from mepol.exploration.drive import Stream, stream
 from mepol.neighbours import Neighbours, neighbours
 from mepol.sampling.collect import collect

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from torch.distributions import Independent, Normal
 
 from mepol import GaussianPolicy, load_policy, save_policy
-from mepol.algorithm.policy import FORMAT, ROWS
+from mepol.algorithm.policy import ROWS
 from mepol.errors import MepolError, PolicyFileError
+from mepol.runs.policies import FORMAT
 
 # --- density and draws --------------------------------------------------------------------------------------------
 

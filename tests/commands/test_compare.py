@@ -15,10 +15,11 @@ from PIL import Image
 from mepol.cli import main
 from mepol.errors import ConfigError
 from mepol.evaluation import mean_interval
-from mepol.exploration.config import ExploreConfig, flat_settings, with_settings
+from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import explore
 from mepol.runs.directory import MetricsRow, Run
 from mepol.runs.groups import band, group_runs
+from mepol.settings import flat_settings, with_settings
 
 
 @pytest.fixture(scope="module")

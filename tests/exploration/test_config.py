@@ -10,18 +10,12 @@ from typing import Any
 
 import pytest
 
+from mepol.algorithm.config import AscentConfig, PolicyConfig
 from mepol.errors import ConfigError
-from mepol.exploration.config import (
-    AscentConfig,
-    CheckpointConfig,
-    EvaluationConfig,
-    ExploreConfig,
-    PolicyConfig,
-    from_json,
-    read_json,
-    to_json,
-)
+from mepol.exploration.config import CheckpointConfig, EvaluationConfig, ExploreConfig
 from mepol.exploration.presets import PRESETS
+from mepol.runs.directory import read_json
+from mepol.settings import from_json, to_json
 
 GOOD = ExploreConfig(env="mepol/GridWorld-v0")
 

@@ -14,10 +14,11 @@ import torch
 from gymnasium.spaces import Box
 
 from mepol import load_policy
+from mepol.algorithm.config import AscentConfig, PolicyConfig
 from mepol.envs.make import Domain, make_env
 from mepol.errors import CoincidentParticlesError, ConfigError, EnvironmentFault, RunError
 from mepol.estimators import entropy
-from mepol.exploration.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
+from mepol.exploration.config import EvaluationConfig, ExploreConfig
 from mepol.exploration.drive import (
     Progress,
     Stream,

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from mepol.algorithm.policy import policy_bytes
 from mepol.envs.make import make_env
 from mepol.errors import PolicyFileError
 from mepol.evaluation import UniformActor
@@ -22,6 +21,7 @@ from mepol.exploration.maxent.mixture import (
     simplex_projection,
 )
 from mepol.runs.files import tensor_bytes
+from mepol.runs.policies import policy_bytes
 from mepol.sampling.collect import collect
 
 BOX = UniformActor(np.full(2, -0.2, np.float32), np.full(2, 0.2, np.float32))

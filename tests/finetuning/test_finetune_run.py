@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from mepol.algorithm.policy import load_policy, save_policy
 from mepol.cli import main
 from mepol.errors import ConfigError, MepolError, RunError
 from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
@@ -18,6 +17,7 @@ from mepol.finetuning.presets import SOURCES, default_config
 from mepol.finetuning.run import finetune, measures, resume
 from mepol.finetuning.store import FinetuneRun
 from mepol.finetuning.tasks import TASKS
+from mepol.runs.policies import load_policy, save_policy
 from mepol.sb3.adapter import Episode
 
 TINY = FinetuneConfig(

@@ -22,13 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import mepol
+from mepol.algorithm.config import AscentConfig, PolicyConfig
 from mepol.algorithm.mepol import make_optimiser
-from mepol.algorithm.policy import GaussianPolicy, policy_bytes
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import MepolError
-from mepol.exploration.config import AscentConfig, EvaluationConfig, ExploreConfig, PolicyConfig
+from mepol.exploration.config import EvaluationConfig, ExploreConfig
 from mepol.exploration.drive import explore
 from mepol.runs.checkpoint import Learner, load_checkpoint
 from mepol.runs.directory import Run, read_metrics
+from mepol.runs.policies import policy_bytes
 
 MEMORY = 256 * 2**20
 HUGE = (0, 1, -1, 2**31, 2**32, 2**53, 2**62, 2**63, 2**64, 10**30, 10**400, 1e308, -1e308)

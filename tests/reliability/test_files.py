@@ -15,10 +15,10 @@ from crash import HERE, Ledger, assert_same, copy
 from safetensors.torch import load
 
 import mepol
+from mepol.algorithm.config import AscentConfig
 from mepol.algorithm.mepol import make_optimiser
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import CheckpointError, MepolError, MepolWarning, PolicyFileError, RunError
-from mepol.exploration.config import AscentConfig
 from mepol.exploration.drive import resume
 from mepol.runs.checkpoint import Learner, load_checkpoint
 from mepol.runs.directory import Run, read_metrics

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mepol.algorithm.batch import Batch
+from mepol.algorithm.config import AscentConfig
 from mepol.algorithm.critic import Critic, advantages
 from mepol.algorithm.mepol import Iterate, Paths, Step, ascend
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.exploration.config import AscentConfig
 from mepol.neighbours import Neighbours
 
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mepol.exploration.config import CriticConfig
+from mepol.algorithm.config import CriticConfig
 
 ROWS = 1000  # states of one regression step
 KEEP = 0.8  # share of the old input statistics that an update keeps

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
+from mepol.algorithm.config import AscentConfig
 from mepol.algorithm.mepol import Epoch
 from mepol.errors import CollapseError, MepolWarning
-from mepol.exploration.config import AscentConfig
 
 LOW_ESS = 0.01  # share of the batch below which its weights count as collapsing; two particles always do
 

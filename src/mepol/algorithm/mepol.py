@@ -30,10 +30,10 @@ import torch
 from torch import Tensor
 
 from mepol.algorithm.batch import Batch
+from mepol.algorithm.config import AscentConfig
 from mepol.algorithm.critic import Critic
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.estimators import effective_sample_size, entropy, neighbour_mass, state_kl, weighted_entropy
-from mepol.exploration.config import AscentConfig
 from mepol.neighbours import Neighbours
 
 

@@ -15,13 +15,13 @@ from mepol.commands.terminal import at_least, parse, stdout
 from mepol.errors import RunError
 from mepol.evaluation import HorizonRow, mean_interval
 from mepol.evaluation.assess import Protocol, assess
-from mepol.exploration.config import with_settings
 from mepol.exploration.drive import Stream, stream
 from mepol.exploration.explorers import load_actor
 from mepol.figures import draw_horizons
 from mepol.runs.directory import Run
 from mepol.runs.files import write_text
 from mepol.runs.groups import Band, group_runs
+from mepol.settings import with_settings
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from mepol.commands.compare import write_comparison
 from mepol.commands.terminal import at_least, parse, stderr, stdout
 from mepol.errors import ConfigError, RunError
-from mepol.exploration.config import with_settings
 from mepol.exploration.sweep import (
     Member,
     Outcome,
@@ -29,6 +28,7 @@ from mepol.exploration.sweep import (
 )
 from mepol.runs.directory import Run
 from mepol.runs.groups import Group
+from mepol.settings import with_settings
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from mepol.algorithm.batch import Batch
 from mepol.algorithm.critic import Critic
 from mepol.algorithm.health import Watch
 from mepol.algorithm.mepol import Climb, Epoch, is_optimise, make_optimiser, mepol
-from mepol.algorithm.policy import GaussianPolicy, save_policy
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.make import Domain, closing, env_of
 from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, PolicyFileError, RunError
 from mepol.evaluation import Evaluation, evaluate
@@ -33,6 +33,7 @@ from mepol.neighbours import Neighbours, neighbours
 from mepol.runs.checkpoint import Learner, Position, load_checkpoint, versions
 from mepol.runs.directory import MetricsRow, Run
 from mepol.runs.keeper import Keeper
+from mepol.runs.policies import save_policy
 from mepol.sampling.collect import Actor, collect
 
 

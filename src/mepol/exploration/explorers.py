@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mepol.algorithm.policy import GaussianPolicy, policy_bytes, save_policy
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.make import Domain, closing, env_of
 from mepol.errors import ConfigError
 from mepol.evaluation import UniformActor
@@ -13,6 +13,7 @@ from mepol.exploration.drive import Progress, Report, evaluate_into, make_policy
 from mepol.exploration.drive import explore as explore_mepol
 from mepol.exploration.drive import resume as resume_mepol
 from mepol.runs.directory import MetricsRow, Run
+from mepol.runs.policies import policy_bytes, save_policy
 from mepol.sampling.collect import Actor
 
 

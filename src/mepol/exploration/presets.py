@@ -11,16 +11,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+from mepol.algorithm.config import AscentConfig, PolicyConfig
 from mepol.envs import gridworld, gridworld_200d, mountain_car
 from mepol.errors import ConfigError
-from mepol.exploration.config import (
-    AscentConfig,
-    EvaluationConfig,
-    ExploreConfig,
-    MaxEntConfig,
-    PolicyConfig,
-    with_settings,
-)
+from mepol.exploration.config import EvaluationConfig, ExploreConfig, MaxEntConfig
+from mepol.settings import with_settings
 
 
 @dataclass(frozen=True)

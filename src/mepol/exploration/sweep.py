@@ -34,12 +34,13 @@ from pathlib import Path
 from typing import Any
 
 from mepol.errors import ConfigError, RunError
-from mepol.exploration.config import ExploreConfig, flat_settings, with_settings
+from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import is_finished
 from mepol.exploration.presets import preset
 from mepol.runs.directory import Run
 from mepol.runs.files import read_text, write_text
 from mepol.runs.groups import MEASURES, last_measured
+from mepol.settings import flat_settings, with_settings
 
 MAX_STUDY = 1 << 20  # bytes of a study file
 FREE = ("threads", "env_time_limit", "checkpoint_epochs", "checkpoint_minutes")

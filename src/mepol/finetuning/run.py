@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mepol.algorithm.policy import GaussianPolicy, load_policy, policy_bytes
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import CheckpointError, ConfigError, MepolWarning, RunError
 from mepol.finetuning.checkpoint import load_state, state_bytes
 from mepol.finetuning.config import FinetuneConfig
@@ -22,6 +22,7 @@ from mepol.finetuning.intrinsic.smm import SkillVectorEnv
 from mepol.finetuning.learners import OffPolicy, OnPolicy, drawing_from, make_learner
 from mepol.finetuning.store import FinetuneRow, FinetuneRun
 from mepol.finetuning.tasks import Task, find_task, make_task
+from mepol.runs.policies import load_policy, policy_bytes
 from mepol.sb3.adapter import BatchedVecEnv, Episode
 from mepol.sb3.initialise import check_fit
 

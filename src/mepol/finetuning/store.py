@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mepol.errors import RunError
-from mepol.exploration.config import MAX_CONFIG, read_json, to_json
 from mepol.finetuning.config import FinetuneConfig
-from mepol.runs.directory import hold, is_empty_entry, require_trusted, require_unused, writing
+from mepol.runs.directory import MAX_CONFIG, hold, is_empty_entry, read_json, require_trusted, require_unused, writing
 from mepol.runs.files import read_text, remove_leftovers, sync, write_bytes, write_text
+from mepol.settings import to_json
 
 FOLDERS = ("checkpoints", "replay")
 ENTRIES = (*FOLDERS, "lock", "config.json", "metrics.csv", "initial.safetensors", "policy.safetensors")

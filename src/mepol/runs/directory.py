@@ -25,15 +25,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mepol.algorithm.mepol import Epoch
-from mepol.algorithm.policy import GaussianPolicy, load_policy
-from mepol.errors import RunError
-from mepol.exploration.config import ExploreConfig, read_json, to_json
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.errors import ConfigError, RunError
+from mepol.exploration.config import ExploreConfig
 from mepol.runs.files import read_text, remove_leftovers, sync, write_bytes, write_text
+from mepol.runs.policies import load_policy
+from mepol.settings import from_json, to_json
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,13 @@ class MetricsRow:
     cells: int | None = None
 
 
+C = TypeVar("C")
 METRICS = tuple(f.name for f in dataclasses.fields(MetricsRow))
 TIMES = ("sample_s", "knn_s", "optimise_s")
 STEPS = ("epoch", "step", "accepted", "learning_rate", "entropy", "kl", "ess")
 FOLDERS = ("checkpoints", "heatmaps", "figures")
 ENTRIES = (*FOLDERS, "lock", "config.json", "metrics.csv", "steps.csv", "policy.safetensors", "initial.safetensors")
+MAX_CONFIG = 1 << 20  # bytes of a config file
 MAX_CSV = 1 << 28  # bytes; a run of a hundred thousand epochs stays below
 
 
@@ -357,3 +362,13 @@ def _csv_line(values: Iterable[object]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerow(["" if v is None else v for v in values])
     return buffer.getvalue()
+
+
+def read_json(kind: type[C], path: Path) -> C:
+    """`from_json` of a file."""
+    try:
+        return from_json(kind, read_text(path, MAX_CONFIG))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigError(f"cannot read {path}: {fault}") from fault
+    except ConfigError as fault:
+        raise ConfigError(f"{path}: {fault}") from fault

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mepol.evaluation.statistics import Interval, iqm_interval, mean_interval
-from mepol.exploration.config import flat_settings
 from mepol.runs.directory import MetricsRow, Run
+from mepol.settings import flat_settings
 
 IGNORED = ("seed", "threads", "env_time_limit", "checkpoint_epochs", "checkpoint_minutes", "ceiling")
 """Settings that change no number, and the seed."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from mepol.algorithm.policy import policy_bytes
 from mepol.runs.checkpoint import Learner, Position, checkpoint_bytes
 from mepol.runs.directory import Run
+from mepol.runs.policies import policy_bytes
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mepol.envs.coordinates import select_features
 from mepol.envs.make import Domain, closing, env_of
 from mepol.errors import ConfigError
 from mepol.evaluation import UniformActor
-from mepol.exploration.config import ExploreConfig, with_settings
+from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import (
     Progress,
     Report,
@@ -31,6 +31,7 @@ from mepol.exploration.maxent.mixture import Mixture, SavedMixture, load_mixture
 from mepol.exploration.maxent.oracle import batch_shape, train
 from mepol.runs.directory import MetricsRow, Run
 from mepol.sampling.collect import collect
+from mepol.settings import with_settings
 
 
 def explore(config: ExploreConfig, out: Path, report: Report = lambda _: None) -> Run:

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mepol.algorithm.policy import GaussianPolicy, checked_widths, tensor_shapes
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import PolicyFileError
 from mepol.evaluation import UniformActor
 from mepol.runs.files import Layout, TensorFormat, tensor_bytes
+from mepol.runs.policies import checked_widths, tensor_shapes
 from mepol.sampling.collect import Actor
 
 FORMAT = "mepol-mixture-1"
