@@ -20,7 +20,7 @@ from mepol.exploration.maxent.mixture import (
     mixture_weights,
     simplex_projection,
 )
-from mepol.runs.files import tensor_bytes
+from mepol.runs.tensors import tensor_bytes
 from mepol.runs.policies import policy_bytes
 from mepol.sampling.collect import collect
 

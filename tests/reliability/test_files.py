@@ -22,7 +22,7 @@ from mepol.errors import CheckpointError, MepolError, MepolWarning, PolicyFileEr
 from mepol.exploration.drive import resume
 from mepol.runs.checkpoint import Learner, load_checkpoint
 from mepol.runs.directory import Run, read_metrics
-from mepol.runs.files import tensor_bytes
+from mepol.runs.tensors import tensor_bytes
 
 
 def newest(run: Path) -> Path:

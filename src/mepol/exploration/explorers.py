@@ -1,86 +1,100 @@
-"""Every explorer under one roof: start it, resume it, and load what acts; `config.explorer` says which."""
+"""What explores: one protocol, and a table of those that are known. A new one is one file and one line here.
+
+    class Mine(Explorer):                                      # acts, and improves by an epoch at a time
+    mepol.explore("gridworld", explorer=Kind("mine", "...", Mine))
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from mepol.algorithm.policy import GaussianPolicy
-from mepol.envs.make import Domain, closing, env_of
+from mepol.algorithm.batch import Batch
 from mepol.errors import ConfigError
-from mepol.evaluation import UniformActor
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.drive import Progress, Report, evaluate_into, make_policy, with_evaluation
-from mepol.exploration.drive import explore as explore_mepol
-from mepol.exploration.drive import resume as resume_mepol
-from mepol.runs.directory import MetricsRow, Run
-from mepol.runs.policies import policy_bytes, save_policy
+from mepol.exploration.rows import MetricsRow, StepRow
+from mepol.exploration.workshop import Workshop
+from mepol.runs.checkpoint import Position
+from mepol.runs.policies import policy_bytes
+from mepol.runs.state import State
 from mepol.sampling.collect import Actor
 
 
-def explore(config: ExploreConfig, out: Path, report: Report = lambda _: None) -> Run:
-    """Run the explorer of `config` into the new directory `out`; returns the finished run."""
-    if config.explorer == "mepol":
-        return explore_mepol(config, out, report)
-    if config.explorer == "maxent":
-        from mepol.exploration.maxent import drive  # its dependencies are an extra
+@dataclass(frozen=True)
+class Improvement:
+    """What one epoch did."""
 
-        return drive.explore(config, out, report)
-    actor = _untrained(config)
-    run = Run.create(out, config)
-    return _measure(run, actor, report)
-
-
-def resume(path: Path, *, epochs: int | None = None, report: Report = lambda _: None) -> Run:
-    """Continue the run in `path` to its end, or to `epochs` (rounds, for MaxEnt)."""
-    run = Run.open(path)
-    if run.config.explorer == "mepol":
-        return resume_mepol(path, epochs=epochs, report=report)
-    if run.config.explorer == "maxent":
-        from mepol.exploration.maxent import drive
-
-        return drive.resume(path, rounds=epochs, report=report)
-    if epochs:
-        raise ConfigError(f"epochs = {epochs} is not possible: {run.config.explorer} exploration does not learn")
-    if is_finished(run):
-        return run
-    return _measure(run, _untrained(run.config), report)
+    samples: int
+    """Environment steps that it spent."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """Of its row in metrics.csv; `optimise_s` says that there was an update."""
+    steps: tuple[StepRow, ...] = ()
+    """Its lines of steps.csv."""
+    batch: Batch | None = None
+    """The trajectories that it learnt from."""
 
 
-def load_actor(run: Run) -> Actor:
-    """What acts in a run: its newest policy, its mixture, or uniform actions."""
-    if run.config.explorer == "uniform":
-        return _untrained(run.config)
-    if run.config.explorer == "maxent":
-        from mepol.exploration.maxent.mixture import load_mixture
+class Explorer(ABC):
+    """One run's explorer. It is made in a workshop, acts, and improves by an epoch at a time."""
 
-        return load_mixture(run.policy_path).mixture
-    return run.load_policy()
+    def __init__(self, workshop: Workshop) -> None:
+        self.workshop, self.config, self.domain = workshop, workshop.config, workshop.domain
+
+    @abstractmethod
+    def actor(self) -> Actor:
+        """What acts now."""
+
+    @abstractmethod
+    def improve(self, epoch: int) -> Improvement:
+        """One epoch: sample, learn."""
+
+    def state(self, turn: int) -> State:
+        """What a checkpoint keeps of it before epoch `turn`: nothing, for one that the seed alone decides."""
+        return State({}, {})
+
+    def recall(self, position: Position, part: Callable[[int], Path]) -> None:
+        """Put back what is not in the state."""
+
+    def follow(self, rows: Sequence[MetricsRow]) -> None:
+        """Take up a run with these rows behind it: one that was stopped is judged as one never stopped."""
+
+    def policy_bytes(self) -> bytes:
+        """What acts, as a file."""
+        return policy_bytes(self.actor())
 
 
-def is_finished(run: Run) -> bool:
-    """Whether the last policy that the config asks for has been reached and measured."""
-    rows = run.rows()
-    return bool(rows) and rows[-1].epoch == run.config.length and rows[-1].index is not None
+@dataclass(frozen=True)
+class Kind:
+    """A kind of explorer."""
+
+    name: str
+    summary: str
+    make: Callable[[Workshop], Explorer]
+    length: Callable[[ExploreConfig], int] = lambda config: config.epochs
+    """Epochs of a whole run."""
+    length_name: str = "epochs"
+    """The setting that says so."""
+    settings: type | None = None
+    """Dataclass of its own settings, the slot `rival` of an ExploreConfig."""
+    describe: Callable[[ExploreConfig], str] = lambda config: (
+        f"{config.epochs} epochs of {config.trajectories} x {config.horizon} steps"
+    )
+    """What is about to be done, in a few words."""
+    evaluates_always: bool = False
+    """Whether its epochs are so long that each is measured, unless evaluations are switched off."""
 
 
-def _untrained(config: ExploreConfig) -> Actor:
-    """The zero-mean Gaussian that MEPOL starts from (the paper's "random"), or uniform actions."""
-    with closing(env_of(config, 1), config.env_time_limit) as env:
-        if config.explorer == "uniform":
-            return UniformActor.of(env)
-        return make_policy(config, Domain.of(env, config))
+EXPLORERS: dict[str, Kind] = {}
 
 
-def _measure(run: Run, actor: Actor, report: Report) -> Run:
-    """The one row of a run that learns nothing."""
-    with run.lock():
-        run.rewind(0)
-        if isinstance(actor, GaussianPolicy):
-            save_policy(actor, run.initial_policy_path)
-            run.save_policy(policy_bytes(actor))
-        evaluation = evaluate_into(run, actor, 0)
-        row = with_evaluation(MetricsRow(0, 0), evaluation)
-        run.append(row)
-        run.sync_rows()
-    report(Progress(row, 0, evaluation))
-    return run
+def explorer_kind(name: str) -> Kind:
+    """The kind of explorer called `name`."""
+    if name not in EXPLORERS:
+        near = get_close_matches(name, EXPLORERS, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigError(f"no explorer {name[:80]!r}; {hint}there are {', '.join(EXPLORERS)}")
+    return EXPLORERS[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,11 +13,10 @@ from PIL import Image
 from mepol.errors import RunError
 from mepol.evaluation import Grid
 from mepol.figures.coverage import colour_scale, heatmap_figure
-from mepol.runs.files import write_bytes
 
 
-def animate(maps: Mapping[int, NDArray[np.int64]], grid: Grid, path: Path, *, seconds: float = 0.4) -> Path:
-    """Write the visits (bins_0, bins_1) of each epoch as a frame of `seconds`; the last stays four times as long.
+def animate(maps: Mapping[int, NDArray[np.int64]], grid: Grid, *, seconds: float = 0.4) -> bytes:
+    """A GIF of the visits (bins_0, bins_1) of each epoch, a frame of `seconds` each; the last stays four times as long.
 
     All frames share one colour scale.
     """
@@ -29,11 +27,7 @@ def animate(maps: Mapping[int, NDArray[np.int64]], grid: Grid, path: Path, *, se
     times = [round(1000 * seconds)] * (len(frames) - 1) + [round(4000 * seconds)]
     buffer = io.BytesIO()
     frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
-    try:
-        write_bytes(path, buffer.getvalue())
-    except OSError as fault:
-        raise RunError(f"cannot write the animation {path}: {fault}") from fault
-    return path
+    return buffer.getvalue()
 
 
 def _frame(visits: NDArray[np.int64], grid: Grid, title: str, scale: tuple[float, float]) -> Image.Image:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from mepol.figures.canvas import INK, new_figure, save
+from mepol.figures.canvas import INK, new_figure, png
 from mepol.runs.groups import Band
+from mepol.runs.text import label
 
 COLOURS = ("#0077b6", "#d1495b", "#2a9d8f", "#e9a03b", "#6a4c93", "#8d99ae", "#3a5a40", "#b5651d")
 
 
 def draw_bands(
-    bands: Mapping[str, Band], path: Path, *, title: str, x: str, y: str, ceiling: float | None = None
-) -> Path:
+    bands: Mapping[str, Band], *, title: str, x: str, y: str, ceiling: float | None = None
+) -> bytes:
     """One line a group with its 95 % interval; a group measured once only is a dashed level."""
     figure, (axes,) = new_figure(width=6.4, height=4.0)
     plot_bands(axes, bands)
@@ -23,20 +23,20 @@ def draw_bands(
         axes.axhline(ceiling, color=INK, ls=":", lw=1, label=f"ceiling {ceiling:.3f}")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    axes.set_title(title, fontsize=10)
-    axes.legend(frameon=False, fontsize=7)
-    return save(figure, path)
+    axes.set_title(label(title), fontsize=10)
+    axes.legend(frameon=False, fontsize=7, loc="lower left", bbox_to_anchor=(0.0, -0.45))  # no curve is hidden
+    return png(figure)
 
 
 def plot_bands(axes: Axes, bands: Mapping[str, Band]) -> None:
     """Draw `bands` into `axes`."""
     for i, (name, band) in enumerate(bands.items()):
         colour = COLOURS[i % len(COLOURS)]
-        label = f"{name} ({band.n} seed{'s' if band.n > 1 else ''})"
+        shown = f"{label(name)} ({band.n} seed{'s' if band.n > 1 else ''})"
         if len(band.x) == 1:  # nothing was trained: the same at any number of samples
-            axes.axhline(float(band.centre[0]), color=colour, ls="--", lw=1.4, label=label)
+            axes.axhline(float(band.centre[0]), color=colour, ls="--", lw=1.4, label=shown)
             axes.axhspan(float(band.low[0]), float(band.high[0]), color=colour, alpha=0.15, lw=0)
             continue
-        axes.plot(band.x, band.centre, color=colour, lw=1.6, label=label)
+        axes.plot(band.x, band.centre, color=colour, lw=1.6, label=shown)
         axes.fill_between(band.x, band.low, band.high, color=colour, alpha=0.2, lw=0)
     axes.spines[["top", "right"]].set_visible(False)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import math
-from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mepol.errors import RunError
-from mepol.runs.files import write_bytes
 
 INK, ACCENT, MUTED = "#2b2d42", "#0077b6", "#8d99ae"
 
@@ -30,12 +27,8 @@ def new_figure(
     return figure, places[:panels]
 
 
-def save(figure: Figure, path: Path) -> Path:
-    """Write `figure` as PNG, atomically; RunError where it cannot be written."""
+def png(figure: Figure) -> bytes:
+    """`figure` as the bytes of a PNG file; who asked for it writes it where it belongs."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
-    try:
-        write_bytes(path, buffer.getvalue())
-    except OSError as fault:
-        raise RunError(f"cannot write the figure {path}: {fault}") from fault
-    return path
+    return buffer.getvalue()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,12 +9,13 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from mepol.evaluation import Grid, discrete_entropy
-from mepol.figures.canvas import new_figure, save
+from mepol.figures.canvas import new_figure, png
+from mepol.runs.text import label
 
 
-def draw_heatmap(visits: NDArray[np.int64], grid: Grid, title: str, path: Path) -> Path:
+def draw_heatmap(visits: NDArray[np.int64], grid: Grid, title: str) -> bytes:
     """One map of `visits` (bins_0, bins_1)."""
-    return save(heatmap_figure(visits, grid, title), path)
+    return png(heatmap_figure(visits, grid, title))
 
 
 def heatmap_figure(
@@ -29,15 +28,15 @@ def heatmap_figure(
 
 
 def draw_before_and_after(
-    before: NDArray[np.int64], after: NDArray[np.int64], grid: Grid, titles: tuple[str, str], path: Path
-) -> Path:
+    before: NDArray[np.int64], after: NDArray[np.int64], grid: Grid, titles: tuple[str, str]
+) -> bytes:
     """Two maps side by side on one colour scale."""
     figure, axes = new_figure(2, width=4.6, height=4.1)
     scale = colour_scale(before, after)
     for place, visits, title in zip(axes, (before, after), titles, strict=True):
         image = _map(place, visits, grid, title, scale)
     _colour_bar(figure, axes, image)
-    return save(figure, path)
+    return png(figure)
 
 
 def colour_scale(*maps: NDArray[np.int64]) -> tuple[float, float]:
@@ -61,8 +60,8 @@ def _map(axes: Axes, visits: NDArray[np.int64], grid: Grid, title: str, scale: t
         interpolation="nearest",
     )
     axes.set_facecolor("#f1f3f5")
-    axes.set_xlabel(grid.names[0])
-    axes.set_ylabel(grid.names[1])
+    axes.set_xlabel(label(grid.names[0]))
+    axes.set_ylabel(label(grid.names[1]))
     axes.set_title(f"{title}\n{np.count_nonzero(visits)} cells, {discrete_entropy(visits):.2f} nats pooled", fontsize=9)
     return image
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from mepol.figures.canvas import ACCENT, INK, MUTED, new_figure, save
-from mepol.runs.directory import MetricsRow
+from mepol.figures.canvas import ACCENT, INK, MUTED, new_figure, png
+from mepol.runs.text import label
+from mepol.exploration.rows import MetricsRow
 
 
-def draw_curve(rows: Sequence[MetricsRow], title: str, path: Path, *, ceiling: float | None = None) -> Path:
+def draw_curve(rows: Sequence[MetricsRow], title: str, *, ceiling: float | None = None) -> bytes:
     """The training estimate of each batch, the index of each evaluation, and the ceiling where it is known."""
     figure, (axes,) = new_figure(width=5.6)
     trained = [(row.samples, row.entropy) for row in rows if row.entropy is not None]
@@ -22,7 +22,7 @@ def draw_curve(rows: Sequence[MetricsRow], title: str, path: Path, *, ceiling: f
         axes.axhline(ceiling, color=INK, ls="--", lw=1, label=f"ceiling {ceiling:.3f}")
     axes.set_xlabel("training samples (environment steps)")
     axes.set_ylabel("state entropy (nats)")
-    axes.set_title(title, fontsize=10)
+    axes.set_title(label(title), fontsize=10)
     axes.legend(frameon=False, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-    return save(figure, path)
+    return png(figure)

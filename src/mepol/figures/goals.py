@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from mepol.evaluation.goal_coverage import GoalCoverage
 from mepol.evaluation.visits import Grid
-from mepol.figures.canvas import new_figure, save
+from mepol.figures.canvas import new_figure, png
+from mepol.runs.text import label
 
 
-def draw_goal_coverage(coverage: GoalCoverage, grid: Grid, path: Path) -> Path:
+def draw_goal_coverage(coverage: GoalCoverage, grid: Grid) -> bytes:
     """Two maps: hit rate from 0 to 1, and steps to the first hit."""
     figure, axes = new_figure(2, width=4.6, height=3.9)
     extent = (grid.low[0], grid.high[0], grid.low[1], grid.high[1])
@@ -24,8 +23,8 @@ def draw_goal_coverage(coverage: GoalCoverage, grid: Grid, path: Path) -> Path:
             np.ma.masked_invalid(values).T, origin="lower", extent=extent, aspect="auto", vmin=0.0, vmax=top
         )
         place.set_facecolor("#f1f3f5")
-        place.set_xlabel(grid.names[0])
-        place.set_ylabel(grid.names[1])
+        place.set_xlabel(label(grid.names[0]))
+        place.set_ylabel(label(grid.names[1]))
         place.set_title(title, fontsize=9)
         figure.colorbar(image, ax=place, shrink=0.9)
-    return save(figure, path)
+    return png(figure)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from mepol.figures.bands import plot_bands
-from mepol.figures.canvas import new_figure, save
+from mepol.figures.canvas import new_figure, png
 from mepol.runs.groups import Band
+from mepol.runs.text import label
 
 
-def draw_horizons(step: Mapping[str, Band], average: Mapping[str, Band], path: Path, *, title: str) -> Path:
+def draw_horizons(step: Mapping[str, Band], average: Mapping[str, Band], *, title: str) -> bytes:
     """Two panels side by side, as in the paper: the h-step entropy and the average entropy, with 95 % bands."""
     figure, panels = new_figure(2, width=5.2, height=3.8)
     labels = ("h-step entropy H(d_h) (nats)", "average entropy of steps 1 to h (nats)")
@@ -19,5 +19,5 @@ def draw_horizons(step: Mapping[str, Band], average: Mapping[str, Band], path: P
         axes.set_xlabel("testing horizon h (steps)")
         axes.set_ylabel(label)
     panels[0].legend(frameon=False, fontsize=7)
-    figure.suptitle(title, fontsize=10)
-    return save(figure, path)
+    figure.suptitle(label(title), fontsize=10)
+    return png(figure)

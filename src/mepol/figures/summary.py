@@ -1,48 +1,50 @@
-"""What a finished run shows a person: its figures and its summary in numbers."""
+"""What a finished exploration shows a person: its figures and its summary in numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from mepol.envs.make import Domain, closing, make_env
 from mepol.errors import RunError
-from mepol.figures import draw_before_and_after, draw_curve, draw_heatmap
-from mepol.runs.directory import MetricsRow, Run
+from mepol.exploration.rows import MetricsRow
+from mepol.figures.coverage import draw_before_and_after, draw_heatmap
+from mepol.figures.curve import draw_curve
+from mepol.runs.directory import RunDirectory
+from mepol.runs.domain import load_domain
 
 
 @dataclass(frozen=True)
 class Summary:
-    """First and last evaluated policy of a run, and the figures drawn of it."""
+    """First, best and last evaluated policy of a run, and the figures drawn of it."""
 
     first: MetricsRow
+    best: MetricsRow
     last: MetricsRow
     ceiling: float | None
     figures: tuple[Path, ...]
 
 
-def summarise(run: Run) -> Summary:
-    """Draw every figure of `run` from its files and return its first and last evaluation."""
+def summarise(run: RunDirectory) -> Summary:  # type: ignore[type-arg]
+    """Draw every figure of an exploration from its files alone and return what it measured."""
     rows = run.rows()
     measured = [row for row in rows if row.index is not None]
     if not measured:
         raise RunError(f"{run.path} has no evaluated policy yet")
     title, ceiling = f"{run.config.env}, seed {run.config.seed}", run.config.ceiling
-    figures = [draw_curve(rows, title, run.path / "figures" / "entropy.png", ceiling=ceiling)]
+    figures = [run.door.write("figures/entropy.png", draw_curve(rows, title, ceiling=ceiling))]
     figures += _draw_heatmaps(run)
-    return Summary(measured[0], measured[-1], ceiling, tuple(figures))
+    best = max(measured, key=lambda row: row.index)
+    return Summary(measured[0], best, measured[-1], ceiling, tuple(figures))
 
 
-def _draw_heatmaps(run: Run) -> list[Path]:
-    with closing(make_env(run.config.env, 1)) as env:
-        grid = Domain.of(env, run.config).grid
-    epochs = run.evaluated_epochs()
-    if grid is None or not epochs:
+def _draw_heatmaps(run: RunDirectory) -> list[Path]:  # type: ignore[type-arg]
+    epochs = run.evaluated_turns()
+    if not epochs or (grid := load_domain(run).grid) is None:
         return []
     maps = {epoch: run.load_visits(epoch) for epoch in epochs}
     for epoch, visits in maps.items():
-        draw_heatmap(visits, grid, f"epoch {epoch}", run.visits_path(epoch).with_suffix(".png"))
+        picture = run.visits_path(epoch).with_suffix(".png")
+        run.door.write(f"heatmaps/{picture.name}", draw_heatmap(visits, grid, f"epoch {epoch}"))
     first, last = epochs[0], epochs[-1]
     titles = (f"before (epoch {first})", f"after (epoch {last})")
-    path = run.path / "figures" / "coverage.png"
-    return [draw_before_and_after(maps[first], maps[last], grid, titles, path)]
+    return [run.door.write("figures/coverage.png", draw_before_and_after(maps[first], maps[last], grid, titles))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mepol.errors import CheckpointError
-from mepol.runs.files import Layout, TensorFormat, tensor_bytes
+from mepol.runs.tensors import Layout, TensorFormat, tensor_bytes
 from mepol.runs.state import State
 
 FORMAT = "mepol-finetune-1"

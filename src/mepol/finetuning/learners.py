@@ -30,7 +30,8 @@ from mepol.finetuning.intrinsic.icm import Icm
 from mepol.finetuning.intrinsic.pseudocount import Pseudocount
 from mepol.finetuning.intrinsic.reward import IntrinsicReward, ShapedReplay, Weights
 from mepol.finetuning.intrinsic.smm import Smm
-from mepol.runs.files import is_intact, require_file, tensor_bytes
+from mepol.runs.files import require_file
+from mepol.runs.tensors import is_intact, tensor_bytes
 from mepol.runs.state import State
 from mepol.sb3.adapter import BatchedVecEnv, Episode
 from mepol.sb3.initialise import architecture, in_unit_box, read_actor, write_actor

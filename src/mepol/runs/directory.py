@@ -1,318 +1,329 @@
-"""The run directory: what a run leaves behind, and how it is read again.
+"""The run directory, the same for both phases: what a run leaves behind, and how it is read again.
 
-config.json          every setting
-metrics.csv          one row a policy (docs/metrics.md); what was not measured is empty
-steps.csv            one row a tried gradient step
-policy.safetensors   the newest policy; initial.safetensors is the one it started from
+config.json          every setting, and which run this is
+domain.json          what the environment says of itself: names, features, grid, ceiling, reachable cells
+metrics.csv          one row a policy (docs/metrics.md, docs/finetune.md); what was not measured is empty
+steps.csv            one row a tried gradient step (exploration)
+policy.safetensors   the newest policy; initial.safetensors the one it started from; best.safetensors the best measured
 checkpoints/         the newest two states to resume from; *.bad are ones that could not be read
+replay/              what a replay memory was given, a file a turn, as long as a kept checkpoint rests on it
 heatmaps/            visits of each evaluated policy: epoch-NNNNN.csv and the picture drawn from it
-figures/             the entropy curve, and coverage before and after
+figures/             what is drawn of the run
 lock                 held by the process that works on the run
 
-Nothing is written outside it: a run directory may itself be reached through a symbolic link, but none of the
-entries above may be one.
+Everything is written through one door, which keeps it inside (files.py).
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import fcntl
-import io
+import hashlib
+import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mepol.algorithm.mepol import Epoch
-from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import ConfigError, RunError
-from mepol.exploration.config import ExploreConfig
-from mepol.runs.files import read_text, remove_leftovers, sync, write_bytes, write_text
-from mepol.runs.policies import load_policy
+from mepol.runs.files import Door, read_text
+from mepol.runs.lock import hold, is_lock
+from mepol.runs.phases import Phase, phase_of
+from mepol.runs.tables import csv_text
 from mepol.settings import from_json, to_json
 
-
-@dataclass(frozen=True)
-class MetricsRow:
-    """One policy. Entropies and KL in nats, times in seconds; None is written as an empty cell."""
-
-    epoch: int
-    samples: int  # environment steps spent to reach this policy
-    entropy: float | None = None
-    kl: float | None = None
-    steps: int | None = None
-    ess: float | None = None
-    learning_rate: float | None = None
-    sample_s: float | None = None
-    knn_s: float | None = None
-    optimise_s: float | None = None
-    index: float | None = None
-    discrete_entropy: float | None = None
-    pooled_entropy: float | None = None
-    cells: int | None = None
-
-
 C = TypeVar("C")
-METRICS = tuple(f.name for f in dataclasses.fields(MetricsRow))
-TIMES = ("sample_s", "knn_s", "optimise_s")
-STEPS = ("epoch", "step", "accepted", "learning_rate", "entropy", "kl", "ess")
-FOLDERS = ("checkpoints", "heatmaps", "figures")
-ENTRIES = (*FOLDERS, "lock", "config.json", "metrics.csv", "steps.csv", "policy.safetensors", "initial.safetensors")
-MAX_CONFIG = 1 << 20  # bytes of a config file
-MAX_CSV = 1 << 28  # bytes; a run of a hundred thousand epochs stays below
+R = TypeVar("R")
+FOLDERS = ("checkpoints", "replay", "heatmaps", "figures")
+MAX_CONFIG = 1 << 20  # bytes of a config.json or domain.json (whose mask of cells may take most of it)
+MAX_DOMAIN = 1 << 23
+MAX_VISITS = 1 << 26  # bytes of a heatmap's table
+KEEP = 2  # checkpoints
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run directory that exists."""
+class RunDirectory(Generic[C, R]):
+    """A run directory that exists. `identity` says which run it is: checkpoints of another are not resumed from."""
 
     path: Path
-    config: ExploreConfig
+    phase: Phase[C, R]
+    config: C
+    identity: str
+
+    @property
+    def door(self) -> Door:
+        """The one way in which it is written."""
+        return Door(self.path)
+
+    # --- making and opening ---------------------------------------------------------------------------------------
 
     @staticmethod
-    def create(path: Path, config: ExploreConfig) -> Run:
-        """Make a new run directory; one that already holds anything is refused, never overwritten.
+    @contextmanager
+    def create(
+        path: Path, phase: Phase[C, R], config: C, domain: str, initial: bytes | None = None
+    ) -> Iterator[RunDirectory[C, R]]:
+        """Make a new run directory and hold it; one that already holds anything is refused, never overwritten.
 
         config.json comes last: a directory without it is what a crash left of this very function, and is used again.
+        domain: text of domain.json; initial: the policy that the run starts from, where it is given.
         """
-        run = Run(path, config)
-        with writing(path, "; choose another --out"):
-            require_unused(path, _is_debris)
+        tables = {table.name: table.head for table in (phase.metrics, phase.details) if table}
+        identity = _identity(config, initial)
+        try:
+            _require_unused(path, tables)
             path.mkdir(parents=True, exist_ok=True)
-            with run.lock():
-                require_unused(path, _is_debris)  # nor has another process used it since
-                remove_leftovers(path)
-                for folder in FOLDERS:
-                    (path / folder).mkdir(exist_ok=True)
-                write_text(path / "metrics.csv", _csv_line(METRICS))
-                write_text(path / "steps.csv", _csv_line(STEPS))
-                write_text(path / "config.json", to_json(config))
-        return run
+        except OSError as fault:
+            raise RunError(f"cannot write {path}: {fault.strerror or fault}; choose another --out") from fault
+        with hold(path):
+            _require_unused(path, tables)  # nor has another process used it since
+            door = Door(path, "; choose another --out")
+            door.remove_leftovers()
+            for folder in FOLDERS:
+                door.folder(folder)
+            for name, head in tables.items():
+                door.write_text(name, head)
+            door.write_text("domain.json", domain)
+            if initial is not None:
+                door.write("initial.safetensors", initial)
+            run = RunDirectory(path, phase, config, identity)
+            run._write_config(door)
+            yield run
 
     @staticmethod
-    def open(path: Path) -> Run:
-        """An existing run, its config checked."""
+    def open(path: Path) -> RunDirectory[Any, Any]:
+        """An existing run of either phase, its config checked."""
         if not os.path.isfile(path / "config.json"):  # noqa: PTH113  Path.is_file raises on impossible names
             raise RunError(f"{path} is not a run directory: it has no config.json")
-        config = read_json(ExploreConfig, path / "config.json")
-        require_trusted(config.env, path)
-        return Run(path, config)
+        settings = _read_settings(path / "config.json")
+        identity = settings.pop("run", "")
+        try:
+            phase = phase_of(settings)
+            config = from_json(phase.config, json.dumps(settings))
+        except (ConfigError, RunError) as fault:
+            raise type(fault)(f"{path / 'config.json'}: {fault}") from fault
+        for name in phase.names(config):
+            require_trusted(name, path)
+        return RunDirectory(path, phase, config, identity if isinstance(identity, str) else "")
 
-    @property
-    def policy_path(self) -> Path:
-        """Where the newest policy lies."""
-        return self.path / "policy.safetensors"
-
-    @property
-    def initial_policy_path(self) -> Path:
-        """Where the policy of epoch 0 lies."""
-        return self.path / "initial.safetensors"
-
-    def load_policy(self) -> GaussianPolicy:
-        """The newest policy."""
-        return load_policy(self.policy_path)
-
-    def save_policy(self, data: bytes) -> None:
-        """Replace the newest policy by the bytes of another."""
-        with writing(self.policy_path):
-            write_bytes(self.policy_path, data)
-
-    def lock(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def held(self) -> Iterator[None]:
         """Hold the run for this process; a second process is refused."""
-        return hold(self.path, ENTRIES)
+        with hold(self.path):
+            yield
 
-    def save_checkpoint(self, epoch: int, data: bytes, keep: int = 2) -> None:
-        """Write a checkpoint atomically, then forget all but the newest `keep`.
+    def with_config(self, config: C) -> RunDirectory[C, R]:
+        """The same run with other settings, written to its directory."""
+        run = dataclasses.replace(self, config=config)
+        run._write_config(self.door)
+        return run
 
-        The rows that led to it reach the disk first: no checkpoint is ever ahead of metrics.csv.
-        """
-        with writing(self.path / "checkpoints"):
-            self.sync_rows()
-            write_bytes(self.path / "checkpoints" / f"epoch-{epoch:05d}.safetensors", data)
-            for old in self.checkpoints()[keep:]:
-                old.unlink(missing_ok=True)
+    def _write_config(self, door: Door) -> None:
+        settings = {"run": self.identity} if self.identity else {}
+        door.write_text("config.json", json.dumps({**settings, **json.loads(to_json(self.config))}, indent=2) + "\n")
+
+    # --- policies ---------------------------------------------------------------------------------------------------
+
+    def policy_path(self, which: str = "last") -> Path:
+        """Where the policy `last`, `best` or `initial` lies."""
+        names = {"last": "policy", "best": "best", "initial": "initial"}
+        if which not in names:
+            raise ConfigError(f"which = {which!r} is not possible: it must be {', '.join(names)}")
+        return self.path / f"{names[which]}.safetensors"
+
+    def save_policy(self, data: bytes, which: str = "last") -> None:
+        """Replace a policy by the bytes of another."""
+        self.door.write(self.policy_path(which).name, data)
+
+    # --- rows -------------------------------------------------------------------------------------------------------
+
+    def rows(self) -> list[R]:
+        """metrics.csv, read back."""
+        return self.phase.metrics.read(self.path / self.phase.metrics.name)
+
+    def append(self, row: R, details: Iterator[Any] | tuple[Any, ...] = ()) -> None:
+        """Add one line to metrics.csv, after the turn's `details`."""
+        if self.phase.details and details:
+            table = self.phase.details
+            self.door.append(table.name, "".join(table.line(line) for line in details))
+        self.door.append(self.phase.metrics.name, self.phase.metrics.line(row))
 
     def sync_rows(self) -> None:
         """Wait until every appended row would survive a power cut."""
-        with writing(self.path):
-            sync(self.path / "metrics.csv")
-            sync(self.path / "steps.csv")
+        for table in (self.phase.metrics, self.phase.details):
+            if table:
+                self.door.sync(table.name)
+
+    def turn_of(self, row: R) -> int:
+        """Which turn a row is of."""
+        return int(getattr(row, self.phase.turn))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has reached its end: its last row is of a policy that was measured and not improved."""
+        rows = self.rows()
+        return bool(rows) and getattr(rows[-1], self.phase.learnt) is None
+
+    # --- states to resume from ----------------------------------------------------------------------------------------
+
+    def save_checkpoint(self, turn: int, data: bytes) -> None:
+        """Write the state that `turn` starts from, then forget all but the newest two.
+
+        The rows that led to it reach the disk first: no checkpoint is ever ahead of metrics.csv.
+        """
+        self.sync_rows()
+        self.door.write(f"checkpoints/{self._name(turn)}.safetensors", data)
+        for old in self.checkpoints()[KEEP:]:
+            self.door.remove(f"checkpoints/{old.name}")
 
     def checkpoints(self) -> list[Path]:
         """Checkpoint files, the newest first."""
-        found = (self.path / "checkpoints").glob("epoch-*.safetensors")
-        return sorted((p for p in found if _epoch_of(p) is not None), key=lambda p: _epoch_of(p) or 0, reverse=True)
+        return self._numbered("checkpoints", ".safetensors")[::-1]
 
-    def rewind(self, epoch: int) -> None:
-        """Make the directory what it was when the policy of `epoch` had just been reached.
+    def save_part(self, number: int, data: bytes) -> None:
+        """Write what a replay memory was given just before turn `number`."""
+        self.door.write(f"replay/{self._name(number)}.safetensors", data)
 
-        Rows, heatmaps and checkpoints of later policies go, with torn last lines and the temporary files of a
+    def part_path(self, number: int) -> Path:
+        """Where that lies."""
+        return self.path / "replay" / f"{self._name(number)}.safetensors"
+
+    def forget_parts(self, needed: set[int]) -> None:
+        """Remove the parts that no kept checkpoint rests on."""
+        for path in self._numbered("replay", ".safetensors"):
+            if _number_of(path) not in needed:
+                self.door.remove(f"replay/{path.name}")
+
+    def rewind(self, turn: int) -> None:
+        """Make the directory what it was when the policy of `turn` had just been reached.
+
+        Rows, heatmaps, parts and checkpoints of later policies go, with torn last lines and the temporary files of a
         process that was killed; checkpoints that could not be read are set aside as *.bad, where they cannot crowd
-        out good ones. Raises RunError when rows of earlier policies are missing.
+        out good ones. Raises RunError, and changes nothing, when rows of earlier policies are missing.
         """
-        with writing(self.path):
-            for folder in (self.path, *(self.path / name for name in FOLDERS)):
-                folder.mkdir(exist_ok=True)
-                remove_leftovers(folder)
-            metrics = _rows_before(epoch, self.path / "metrics.csv", METRICS)
-            if [_leading_number(line) for line in metrics[1:]] != list(range(epoch)):
-                raise RunError(f"{self.path / 'metrics.csv'} does not have one row for each epoch below {epoch}")
-            steps = _rows_before(epoch, self.path / "steps.csv", STEPS)
-            write_text(self.path / "metrics.csv", "".join(metrics))
-            write_text(self.path / "steps.csv", "".join(steps))
-            for path in (self.path / "heatmaps").glob("epoch-*"):
-                if (of := _epoch_of(path)) is not None and of >= epoch:
-                    path.unlink()
-            for path in self.checkpoints():
-                if (_epoch_of(path) or 0) > epoch:
-                    path.replace(path.with_suffix(".bad"))
+        texts = {}
+        for table in (self.phase.metrics, self.phase.details):
+            if table:
+                kept = [row for row in table.read(self.path / table.name) if getattr(row, self.phase.turn) < turn]
+                if table is self.phase.metrics and [getattr(r, self.phase.turn) for r in kept] != list(range(turn)):
+                    missing = f"does not have one row for each {self.phase.turn} below {turn}"
+                    raise RunError(f"{self.path / table.name} {missing}")
+                texts[table.name] = table.head + "".join(table.line(row) for row in kept)
+        door = self.door
+        for folder in FOLDERS:
+            door.folder(folder)
+        door.remove_leftovers(*FOLDERS)
+        for name, text in texts.items():
+            door.write_text(name, text)
+        for path in (self.path / "heatmaps").glob(f"{self.phase.turn}-*"):
+            if (of := _number_of(path)) is not None and of >= turn:
+                door.remove(f"heatmaps/{path.name}")
+        for path in self._numbered("replay", ".safetensors"):
+            if (_number_of(path) or 0) > turn:
+                door.remove(f"replay/{path.name}")
+        for path in self.checkpoints():
+            if (_number_of(path) or 0) > turn:
+                door.rename(f"checkpoints/{path.name}", f"{path.stem}.bad")
 
-    def with_epochs(self, epochs: int) -> Run:
-        """The same run with another length, written to its config."""
-        return self.with_config(dataclasses.replace(self.config, epochs=epochs))
+    # --- visits -----------------------------------------------------------------------------------------------------
 
-    def with_config(self, config: ExploreConfig) -> Run:
-        """The same run with another config, written to its directory."""
-        with writing(self.path / "config.json"):
-            write_text(self.path / "config.json", to_json(config))
-        return Run(self.path, config)
+    def visits_path(self, turn: int) -> Path:
+        """Where the visit counts of the policy of `turn` lie."""
+        return self.path / "heatmaps" / f"{self._name(turn)}.csv"
 
-    def append(self, row: MetricsRow) -> None:
-        """Add one line to metrics.csv."""
-        self._append("metrics.csv", [dataclasses.astuple(row)])
-
-    def append_steps(self, epoch: Epoch) -> None:
-        """Add the epoch's tried steps to steps.csv."""
-        rows = (
-            (epoch.epoch, i, int(s.accepted), s.learning_rate, s.entropy, s.kl, s.ess)
-            for i, s in enumerate(epoch.steps)
-        )
-        self._append("steps.csv", rows)
-
-    def rows(self) -> list[MetricsRow]:
-        """metrics.csv, read back."""
-        return read_metrics(self.path / "metrics.csv")
-
-    def visits_path(self, epoch: int) -> Path:
-        """Where the visit counts of the policy of `epoch` lie."""
-        return self.path / "heatmaps" / f"epoch-{epoch:05d}.csv"
-
-    def save_visits(self, epoch: int, visits: NDArray[np.int64]) -> Path:
+    def save_visits(self, turn: int, visits: NDArray[np.int64]) -> None:
         """Write visit counts (bins_0, bins_1), one line a bin of the first axis."""
-        path = self.visits_path(epoch)
-        with writing(path):
-            write_text(path, "".join(_csv_line(line) for line in visits.tolist()))
-        return path
+        self.door.write_text(f"heatmaps/{self._name(turn)}.csv", csv_text(*_head_and_rest(visits.tolist())))
 
-    def load_visits(self, epoch: int) -> NDArray[np.int64]:
+    def load_visits(self, turn: int) -> NDArray[np.int64]:
         """Read back what `save_visits` wrote; anything else is a RunError."""
-        path = self.visits_path(epoch)
+        path = self.visits_path(turn)
         try:
-            lines = read_text(path, MAX_CSV).splitlines()
-            visits = np.array([[int(cell) for cell in line.split(",")] for line in lines], dtype=np.int64)
+            lines = read_text(path, MAX_VISITS).splitlines()
+            if not lines or len(lines) > 4096 or len({line.count(",") for line in lines}) > 1:
+                raise ValueError("its lines differ in length")
+            rows = [np.fromstring(line, dtype=np.int64, sep=",") for line in lines if _is_counts(line)]
+            if len(rows) < len(lines) or lines[0].count(",") >= 4096:
+                raise ValueError("it holds something that is not a count")
+            visits = np.stack(rows)
         except (OSError, ValueError, OverflowError) as fault:
             raise RunError(f"cannot read {path}: {fault}") from fault
-        if visits.ndim != 2 or not visits.size or visits.min() < 0:
+        if visits.shape[1] != lines[0].count(",") + 1 or visits.min() < 0:
             raise RunError(f"{path} does not hold a table of visits")
         return visits
 
-    def evaluated_epochs(self) -> list[int]:
-        """Epochs whose visits are stored, in order."""
-        found = (_epoch_of(path) for path in (self.path / "heatmaps").glob("epoch-*.csv"))
-        return sorted(epoch for epoch in found if epoch is not None)
+    def evaluated_turns(self) -> list[int]:
+        """Turns whose visits are stored, in order."""
+        return [number for path in self._numbered("heatmaps", ".csv") if (number := _number_of(path)) is not None]
 
-    def _append(self, name: str, rows: Iterable[Iterable[object]]) -> None:
-        text = "".join(_csv_line(row) for row in rows)
-        with writing(self.path / name), (self.path / name).open("r+", newline="", encoding="utf-8") as file:
-            file.seek(0, os.SEEK_END)  # not mode "a", which would make a file that somebody removed without its head
-            file.write(text)
+    # --- names ------------------------------------------------------------------------------------------------------
+
+    def _name(self, turn: int) -> str:
+        return f"{self.phase.turn}-{turn:05d}"
+
+    def _numbered(self, folder: str, suffix: str) -> list[Path]:
+        found = (self.path / folder).glob(f"{self.phase.turn}-*{suffix}")
+        return sorted((p for p in found if _number_of(p) is not None), key=lambda p: _number_of(p) or 0)
 
 
-@contextmanager
-def hold(path: Path, entries: Iterable[str]) -> Iterator[None]:
-    """Hold the run in `path` for this process; a second is refused. The system frees it however the first ends.
+def _head_and_rest(lines: list[list[int]]) -> tuple[list[str], list[list[int]]]:
+    return [str(value) for value in lines[0]], lines[1:]
 
-    entries: what a run writes in its directory; none may be a symbolic link.
-    """
-    for name in entries:
-        if (path / name).is_symlink():
-            raise RunError(
-                f"{path / name} is a symbolic link, and a run writes only inside its directory; "
-                "put the real file or directory in its place"
-            )
-    with writing(path / "lock", ""):
-        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+
+def _is_counts(line: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,18}(,[0-9]{1,18})*", line) is not None
+
+
+def _number_of(path: Path) -> int | None:
+    number = path.stem.rpartition("-")[2]
+    return int(number) if number.isdecimal() and number.isascii() and len(number) < 19 else None
+
+
+def _identity(config: Any, initial: bytes | None) -> str:
+    """Which run this is: a digest of its settings as it was made, and of what it starts from."""
+    content = hashlib.sha256(to_json(config).encode())
+    content.update(initial or b"")
+    return content.hexdigest()[:16]
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    """A config.json as plain values; nothing of it is believed yet."""
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as fault:
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
-            raise RunError(f"{path} is in use by process {holder}; wait for it, or stop it") from fault
-        except OSError as fault:
-            raise RunError(f"cannot lock {path}: {fault}") from fault
-        with suppress(OSError):  # the number is a courtesy: a full disk must not keep the lock from being held
-            os.truncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(handle)
+        data = json.loads(read_text(path, MAX_CONFIG))
+    except (OSError, ValueError, RecursionError) as fault:
+        raise ConfigError(f"cannot read {path}: {fault}") from fault
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} must hold an object")
+    return data
 
 
-@contextmanager
-def writing(
-    path: Path, remedy: str = "; put that right, and mepol resume goes on from the last checkpoint"
-) -> Iterator[None]:
-    """Names what the operating system refuses (full, read-only, removed) as a RunError about `path`."""
-    try:
-        yield
-    except OSError as fault:
-        raise RunError(f"cannot write {path}: {fault.strerror or fault}{remedy}") from fault
-
-
-def require_unused(path: Path, is_debris: Callable[[Path], bool]) -> None:
-    """RunError where `path` holds anything but what a killed creation of a run may leave."""
-    if path.exists() and (not path.is_dir() or any(not is_debris(entry) for entry in path.iterdir())):
+def _require_unused(path: Path, tables: Mapping[str, str]) -> None:
+    """RunError where `path` holds anything but what a killed `create` may leave."""
+    if path.exists() and (not path.is_dir() or any(not _is_debris(entry, tables, path) for entry in path.iterdir())):
         raise RunError(f"{path} already exists and is not empty; choose another --out, resume it, or remove it")
 
 
-def _is_debris(entry: Path) -> bool:
-    """Whether `entry` is what a killed `Run.create` may leave: all but config.json, and nothing with content."""
-    heads = {"lock": 32, "metrics.csv": len(_csv_line(METRICS)), "steps.csv": len(_csv_line(STEPS))}
-    return is_empty_entry(entry, FOLDERS, heads, ("config.json", *heads))
-
-
-def is_empty_entry(entry: Path, folders: Iterable[str], sizes: Mapping[str, int], written: Iterable[str]) -> bool:
-    """Whether `entry` is an empty one of `folders`, a file of at most its size, or what was being `written`."""
+def _is_debris(entry: Path, tables: Mapping[str, str], path: Path) -> bool:
+    """Whether `entry` is what a killed `create` may leave: all but config.json, and nothing with content of its own."""
     if entry.is_symlink():
         return False
-    if entry.name in folders:
-        return entry.is_dir() and not any(entry.iterdir())
-    temporary = entry.name.startswith(tuple(f".{name}." for name in written)) and entry.suffix == ".tmp"
-    return temporary or (entry.name in sizes and entry.stat().st_size <= sizes[entry.name])
-
-
-def _rows_before(epoch: int, path: Path, columns: tuple[str, ...]) -> list[str]:
-    """The head and the whole lines of a CSV file that begin with a number below `epoch`."""
-    try:
-        lines = read_text(path, MAX_CSV).splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError) as fault:
-        raise RunError(f"cannot read {path}: {fault}") from fault
-    if not lines or lines[0] != _csv_line(columns):
-        raise RunError(f"{path} does not start with the columns {', '.join(columns)}")
-    whole = [line for line in lines[1:] if line.endswith("\n")]
-    return [lines[0], *(line for line in whole if (number := _leading_number(line)) is not None and number < epoch)]
-
-
-def _leading_number(line: str) -> int | None:
-    number = line.split(",", 1)[0]
-    return int(number) if number.isdecimal() and len(number) < 19 else None
+    if entry.is_dir():
+        return entry.name in FOLDERS and not any(entry.iterdir())
+    if not entry.is_file():
+        return False
+    if entry.name == "lock":
+        return is_lock(entry)
+    if entry.name in tables:
+        return entry.stat().st_size == len(tables[entry.name]) and entry.read_text() == tables[entry.name]
+    if entry.name in ("domain.json", "initial.safetensors"):  # written after the tables, never without them
+        return all((path / name).is_file() for name in tables)
+    written = ("config.json", "domain.json", "initial.safetensors", *tables)
+    return re.fullmatch(rf"\.({'|'.join(map(re.escape, written))})\.[0-9a-f]{{8}}\.mepol-tmp", entry.name) is not None
 
 
 def require_trusted(name: str, path: Path) -> None:
@@ -326,49 +337,3 @@ def require_trusted(name: str, path: Path) -> None:
             f"{path} asks for {name!r}, which imports the module {module!r}; "
             f"if you trust it, say so with MEPOL_MODULES={module}"
         )
-
-
-def _epoch_of(path: Path) -> int | None:
-    number = path.stem.removeprefix("epoch-")
-    return int(number) if number.isdecimal() and len(number) < 19 else None
-
-
-def read_metrics(path: Path) -> list[MetricsRow]:
-    """Rows of a metrics.csv; anything that is not one is a RunError naming the line."""
-    try:
-        reader = csv.reader(io.StringIO(read_text(path, MAX_CSV), newline=""), strict=True)
-        if tuple(next(reader, ())) != METRICS:
-            raise RunError(f"{path} does not start with the columns {', '.join(METRICS)}")
-        return [_parse(cells, path, line) for line, cells in enumerate(reader, start=2)]
-    except (OSError, UnicodeDecodeError, csv.Error) as fault:
-        raise RunError(f"cannot read {path}: {fault}") from fault
-
-
-def _parse(cells: list[str], path: Path, line: int) -> MetricsRow:
-    try:
-        values = [_number(name, text) for name, text in zip(METRICS, cells, strict=True)]
-    except ValueError as fault:
-        raise RunError(f"{path}, line {line}: {fault}") from fault
-    return MetricsRow(*values)  # type: ignore[arg-type]
-
-
-def _number(name: str, text: str) -> float | int | None:
-    if text == "" and name not in ("epoch", "samples"):
-        return None
-    return int(text) if name in ("epoch", "samples", "steps", "cells") else float(text)
-
-
-def _csv_line(values: Iterable[object]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(["" if v is None else v for v in values])
-    return buffer.getvalue()
-
-
-def read_json(kind: type[C], path: Path) -> C:
-    """`from_json` of a file."""
-    try:
-        return from_json(kind, read_text(path, MAX_CONFIG))
-    except (OSError, UnicodeDecodeError) as fault:
-        raise ConfigError(f"cannot read {path}: {fault}") from fault
-    except ConfigError as fault:
-        raise ConfigError(f"{path}: {fault}") from fault

@@ -1,53 +1,151 @@
 """Writing files so that a crash leaves the old one or the new one, never half of either; equal content, equal bytes.
 
-Reading them as if a stranger had made them: no pipes, no devices, no more bytes than asked for, digests checked, and
-no tensor read before its name, shape and type are known to be wanted.
+`Door` is the one way in which a directory of ours is written. Nothing outside it is ever touched: no entry below it is
+followed where it is a link, a file that has a second name (a hard link) or a pipe is refused, and names cannot climb
+out. `write_bytes` is for a path that the user has just typed.
+
+Reading, here and in tensors.py, is as if a stranger had made the file: no pipes, no devices, no more than asked for.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 
-import safetensors.torch
-import torch
-from torch import Tensor
+from mepol.errors import RunError
 
-from mepol.errors import MepolError
+SUFFIX = ".mepol-tmp"  # of files that are being written
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-T = TypeVar("T")
-Layout = dict[str, tuple[list[int], str]]
-"""Shape and type (`F32`, `F64`, `I64`) of each tensor in a file, by name."""
 
-DIGEST = "sha256"  # header entry that covers everything else in the file
-MAX_HEADER = 1 << 20  # bytes; ours are a few kB
+class Door:
+    """The way into the directory `root`, which must exist and may itself be reached through a link.
+
+    Names are relative (`checkpoints/epoch-00001.safetensors`). What the system refuses (full, read-only, removed) and
+    what is not a plain file of ours is a RunError that ends in `remedy`.
+    """
+
+    def __init__(
+        self, root: Path, remedy: str = "; put that right, and mepol resume goes on from the last checkpoint"
+    ) -> None:
+        self.root, self.remedy = root, remedy
+
+    def write(self, name: str, data: bytes) -> Path:
+        """Replace the file `name` atomically: temporary file beside it, fsync, rename, fsync of the folder."""
+        with self._inside(name) as (folder, last):
+            self._require_plain(folder, last, name)
+            temporary = f".{last}.{secrets.token_hex(4)}{SUFFIX}"
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
+                os.fsync(folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise
+        return self.root / name
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Replace the file `name` atomically with UTF-8 text; a lone surrogate is written as `?`."""
+        return self.write(name, text.encode("utf-8", errors="replace"))
+
+    def append(self, name: str, text: str) -> None:
+        """Add `text` to the end of the file `name`, which must be there: one that somebody removed is not made anew."""
+        with self._inside(name) as (folder, last):
+            self._require_plain(folder, last, name)
+            handle = os.open(last, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            with os.fdopen(handle, "wb", buffering=0) as file:
+                rest = memoryview(text.encode())
+                while rest:
+                    rest = rest[file.write(rest) or 0 :]
+
+    def sync(self, name: str) -> None:
+        """Wait until what was appended to `name` would survive a power cut."""
+        with self._inside(name) as (folder, last):
+            handle = os.open(last, _LOOK, dir_fd=folder)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def remove(self, name: str) -> None:
+        """Remove the file `name`, where it is there; a link is removed, never what it points to."""
+        with self._inside(name) as (folder, last), suppress(FileNotFoundError):
+            os.unlink(last, dir_fd=folder)
+
+    def rename(self, name: str, new: str) -> None:
+        """Give the file `name` the name `new` in the same folder."""
+        with self._inside(name) as (folder, last):
+            os.replace(last, PurePosixPath(new).name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def folder(self, name: str) -> None:
+        """Make the folder `name`, unless it is there."""
+        with self._inside(name) as (folder, last), suppress(FileExistsError):
+            os.mkdir(last, dir_fd=folder)
+        with self._inside(f"{name}/x"):  # a link or a file in its place is refused
+            pass
+
+    def remove_leftovers(self, *folders: str) -> None:
+        """Remove the temporary files that a killed `write` left in the root and in `folders`."""
+        for name in ("", *folders):
+            with self._inside(f"{name}/x" if name else "x") as (folder, _):
+                for entry in os.listdir(folder):
+                    if entry.startswith(".") and entry.endswith((SUFFIX, ".tmp")):
+                        with suppress(OSError):
+                            os.unlink(entry, dir_fd=folder)
+
+    @contextmanager
+    def _inside(self, name: str) -> Iterator[tuple[int, str]]:
+        """The folder of `name` as an open descriptor, reached without following any link, and the last part."""
+        parts = PurePosixPath(name).parts
+        if not parts or ".." in parts or PurePosixPath(name).is_absolute():
+            raise RunError(f"{name!r} is not the name of a file in {self.root}")
+        try:
+            at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                for part in parts[:-1]:
+                    below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+                    os.close(at)
+                    at = below
+                yield at, parts[-1]
+            finally:
+                os.close(at)
+        except OSError as fault:
+            if any((self.root / Path(*parts[: n + 1])).is_symlink() for n in range(len(parts))):
+                raise self._foreign(name, "is a symbolic link") from fault
+            raise RunError(f"cannot write {self.root / name}: {fault.strerror or fault}{self.remedy}") from fault
+
+    def _require_plain(self, folder: int, last: str, name: str) -> None:
+        """RunError where `last` is there and is not a plain file with this one name."""
+        try:
+            found = os.stat(last, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(found.st_mode):
+            raise self._foreign(name, "is a symbolic link")
+        if not stat.S_ISREG(found.st_mode):
+            raise self._foreign(name, "is not a plain file")
+        if found.st_nlink > 1:
+            raise self._foreign(name, "has a second name elsewhere (a hard link)")
+
+    def _foreign(self, name: str, what: str) -> RunError:
+        return RunError(
+            f"{self.root / name} {what}, and nothing is written outside {self.root}; "
+            "put the real file or directory in its place"
+        )
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` atomically: temporary file beside it, fsync, rename, fsync of the directory."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-        sync(path.parent)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace `path` atomically with UTF-8 text."""
-    write_bytes(path, text.encode())
+    """Replace the file at a path that the user gave, atomically; RunError where that is refused."""
+    Door(path.parent, "").write(path.name, data)
 
 
 def sync(path: Path) -> None:
@@ -59,16 +157,9 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files that a killed `write_bytes` left in `folder`."""
-    for path in folder.glob(".*.tmp"):
-        if path.is_file() or path.is_symlink():
-            path.unlink(missing_ok=True)
-
-
 def require_file(path: Path) -> None:
     """OSError unless `path` is an ordinary file: opening a named pipe would wait for ever, a device never ends."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113  Path.is_file raises on impossible names
         raise FileNotFoundError(f"{path} is a directory, pipe or device" if path.exists() else f"{path} does not exist")
 
 
@@ -79,79 +170,3 @@ def read_text(path: Path, limit: int) -> str:
         if os.fstat(file.fileno()).st_size > limit:
             raise OSError(f"{path} is larger than {limit} bytes")
         return file.read().decode()  # not read(limit), which would set aside that many bytes at once
-
-
-def tensor_bytes(tensors: Mapping[str, Tensor], header: dict[str, str]) -> bytes:
-    """Tensors and a header of texts as safetensors, sorted: the library's own order varies from call to call.
-
-    The header gets a digest of everything else, since safetensors itself would not notice a flipped bit.
-    """
-    data = safetensors.torch.save({name: t.contiguous() for name, t in tensors.items()}, metadata=header)
-    start = 8 + int.from_bytes(data[:8], "little")
-    entries = json.loads(data[8:start])
-    digest = hashlib.sha256(_canonical(entries) + data[start:]).hexdigest()
-    entries["__metadata__"][DIGEST] = digest
-    ordered = _canonical(entries)
-    ordered += b" " * (-len(ordered) % 8)  # tensors stay aligned
-    return len(ordered).to_bytes(8, "little") + ordered + data[start:]
-
-
-@dataclass(frozen=True)
-class TensorFormat:
-    """One kind of safetensors file: what its header says, and what its errors say."""
-
-    name: str
-    """The `format` of its header."""
-    error: type[MepolError]
-    """What a file that is missing, damaged, foreign or inconsistent raises."""
-    source: str
-    """After "cannot read" and before the path: `a policy from`."""
-    foreign: str
-    """Said after the path when the format is another."""
-    not_finite: str
-    """Said after the path when a value is NaN or infinite."""
-    needs_digest: bool = True
-    """Whether a file without a digest (made by another program) is damaged, or taken as it is."""
-
-    def read(self, path: Path, check: Callable[[dict[str, str], Layout], T]) -> tuple[T, dict[str, Tensor]]:
-        """All tensors of `path`, and what `check` made of its header. Nothing in the file is executed.
-
-        check: sees header and layout before any tensor is allocated, and raises where they do not fit.
-        """
-        try:
-            require_file(path)
-            with safetensors.safe_open(path, framework="pt") as file:
-                header = file.metadata() or {}
-                if header.get("format") != self.name:
-                    raise self.error(f"{path} {self.foreign}")
-                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-                checked = check(header, {name: (s.get_shape(), s.get_dtype()) for name, s in slices.items()})
-                if (self.needs_digest or DIGEST in header) and not is_intact(path):
-                    raise self.error(f"{path} is damaged: its content does not fit its digest")
-                tensors = {name: file.get_tensor(name) for name in slices}
-        except (OSError, safetensors.SafetensorError) as fault:
-            raise self.error(f"cannot read {self.source} {path}: {fault}") from fault
-        if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
-            raise self.error(f"{path} {self.not_finite}")
-        return checked, tensors
-
-
-def is_intact(path: Path) -> bool:
-    """Whether the digest in a file that `tensor_bytes` made still fits; raises OSError only."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if size > MAX_HEADER:
-            return False
-        try:
-            entries = json.loads(file.read(size))
-            digest = entries["__metadata__"].pop(DIGEST)
-            content = hashlib.sha256(_canonical(entries))
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            return False
-        while block := file.read(1 << 20):
-            content.update(block)
-    return bool(digest == content.hexdigest())
-
-
-def _canonical(entries: object) -> bytes:
-    return json.dumps(entries, sort_keys=True, separators=(",", ":")).encode()

@@ -1,7 +1,12 @@
-"""Runs that differ in nothing but their seed belong together; what the groups differ in is their name."""
+"""Runs that differ in nothing but their seed belong together; what the groups differ in is their name.
+
+A run counts once: the same directory named twice, or a copy of it, is left out with a warning. A run that has not
+reached its end is marked wherever its numbers are shown.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mepol.errors import MepolWarning, PolicyFileError
 from mepol.evaluation.statistics import Interval, iqm_interval, mean_interval
-from mepol.runs.directory import MetricsRow, Run
+from mepol.runs.directory import RunDirectory
+from mepol.runs.machine import MACHINE_SETTINGS
+from mepol.runs.tensors import read_header
 from mepol.settings import flat_settings
 
-IGNORED = ("seed", "threads", "env_time_limit", "checkpoint_epochs", "checkpoint_minutes", "ceiling")
+IGNORED = ("seed", *MACHINE_SETTINGS, "ceiling")
 """Settings that change no number, and the seed."""
+Run = RunDirectory[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -24,15 +33,46 @@ class Group:
     name: str
     runs: tuple[Run, ...]
 
+    @property
+    def unfinished(self) -> int:
+        """Runs that have not reached their end."""
+        return sum(not run.is_finished for run in self.runs)
+
+    @property
+    def title(self) -> str:
+        """The name, and how many of the runs are still under way."""
+        return self.name if not self.unfinished else f"{self.name} ({self.unfinished} unfinished)"
+
+
+def once(runs: Sequence[Run]) -> list[Run]:
+    """`runs` without those that are another one of them: the same settings, seed and start are the same run.
+
+    Of two the one that got further stays.
+    """
+    kept: dict[tuple[Any, ...], Run] = {}
+    for run in runs:
+        key = (run.phase.name, tuple(settings_of(run).items()), run.config.seed, start_of(run))
+        known = kept.setdefault(key, run)
+        if known is not run:
+            same = "the same directory" if known.path.resolve() == run.path.resolve() else "the same run"
+            warnings.warn(f"{run.path} counts once: {known.path} is {same}", MepolWarning, stacklevel=2)
+            kept[key] = max(known, run, key=lambda one: len(one.rows()))
+    return list(kept.values())
+
+
+def start_of(run: Run) -> str:
+    """Digest of the policy that a run started from; empty where it kept none."""
+    path = run.policy_path("initial")
+    return read_header(path, PolicyFileError, "a policy from").get("sha256", "") if path.is_file() else ""
+
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """Runs by configuration, in order of appearance, each group named by the settings that tell it from the others."""
     found: dict[tuple[Any, ...], list[Run]] = {}
-    for run in runs:
-        settings = _settings(run)
-        found.setdefault(tuple(settings.values()), []).append(run)
-    tables = [_settings(members[0]) for members in found.values()]
-    differing = [name for name in tables[0] if len({table[name] for table in tables}) > 1] if tables else []
+    for run in once(runs):
+        found.setdefault(tuple(settings_of(run).values()), []).append(run)
+    tables = [settings_of(members[0]) for members in found.values()]
+    differing = [name for name in tables[0] if len({table.get(name) for table in tables}) > 1] if tables else []
     shown = [name for name in differing if name not in ("env", "explorer")]
     names = [_name(table, differing, shown) for table in tables]
     return [
@@ -41,8 +81,11 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     ]
 
 
-def _settings(run: Run) -> dict[str, Any]:
-    return {name: value for name, value in flat_settings(run.config).items() if name not in IGNORED}
+def settings_of(run: Run) -> dict[str, Any]:
+    """The settings that decide a run's numbers, as values that can be compared; its length is not among them."""
+    lengths = ("epochs", "iterations", "mixture_size")
+    table = {name: value for name, value in flat_settings(run.config).items() if name not in (*IGNORED, *lengths)}
+    return {name: str(sorted(v.items())) if isinstance(v, dict) else v for name, v in table.items()}
 
 
 def _name(table: dict[str, Any], differing: list[str], shown: list[str]) -> str:
@@ -74,7 +117,7 @@ class GroupMeasure:
     iqm: Interval
 
 
-def last_measured(run: Run) -> MetricsRow | None:
+def last_measured(run: Run) -> Any:
     """The run's last evaluated policy, or None."""
     return next((row for row in reversed(run.rows()) if row.index is not None), None)
 

@@ -1,13 +1,21 @@
-"""Sees to it that the state of the last finished epoch reaches the disk, however the run ends."""
+"""Sees to it that the state of the last finished turn reaches the disk, however the run ends."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from mepol.runs.checkpoint import Learner, Position, checkpoint_bytes
-from mepol.runs.directory import Run
-from mepol.runs.policies import policy_bytes
+from mepol.runs.checkpoint import Part, Position, Resumable, checkpoint_bytes
+from mepol.runs.directory import RunDirectory
+
+
+class Kept(Resumable, Protocol):
+    """What a keeper looks after."""
+
+    def policy_bytes(self) -> bytes:
+        """The present policy as a file."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -20,14 +28,18 @@ class Held:
 
 
 class Keeper:
-    """Holds the state of the last finished epoch.
+    """Holds the state of the last finished turn.
 
-    A checkpoint is written every few epochs or minutes, and when the block is left in whatever way: by its end,
-    an error, Ctrl-C or a termination signal. An epoch that was under way leaves no trace in it.
+    A checkpoint is written every few turns or minutes, and when the block is left in whatever way: by its end,
+    an error, Ctrl-C or a termination signal. A turn that was under way leaves no trace in it.
     """
 
-    def __init__(self, run: Run, learner: Learner, position: Position) -> None:
+    def __init__(
+        self, run: RunDirectory[Any, Any], learner: Kept, position: Position, *, turns: int, minutes: float
+    ) -> None:
         self._run, self._learner = run, learner
+        self._turns, self._seconds = turns, 60.0 * minutes
+        self._rests_on: list[set[int]] = []  # parts of the kept checkpoints, the newest last
         self._held = self._hold(position)
         self._write()
 
@@ -36,6 +48,11 @@ class Keeper:
         """Where the run stands."""
         return self._held.position
 
+    @property
+    def policy(self) -> bytes:
+        """The policy that the present turn began with."""
+        return self._held.policy
+
     def __enter__(self) -> Keeper:
         return self
 
@@ -43,20 +60,25 @@ class Keeper:
         if self._saved is not self._held:
             self._write()
 
-    def advance(self, samples: int) -> None:
-        """Note the end of an epoch that drew `samples`; its row must already be in metrics.csv."""
-        # One assignment: a signal finds either the epoch before or this one, never a mixture.
-        self._held = self._hold(Position(self.position.epoch + 1, self.position.samples + samples))
-        often = self._run.config.checkpoints
-        many = self.position.epoch - self._saved.position.epoch >= often.checkpoint_epochs
-        if many or time.monotonic() - self._saved_at >= 60.0 * often.checkpoint_minutes:
+    def advance(self, samples: int, parts: tuple[Part, ...] = ()) -> None:
+        """Note the end of a turn that drew `samples`; its row must already be in metrics.csv.
+
+        parts: those that the memory now rests on; their files must already be written.
+        """
+        # One assignment: a signal finds either the turn before or this one, never a mixture.
+        self._held = self._hold(Position(self.position.turn + 1, self.position.samples + samples, parts))
+        many = self.position.turn - self._saved.position.turn >= self._turns
+        if many or time.monotonic() - self._saved_at >= self._seconds:
             self._write()
 
     def _hold(self, position: Position) -> Held:
-        return Held(position, checkpoint_bytes(self._learner, position), policy_bytes(self._learner.policy))
+        return Held(position, checkpoint_bytes(self._run, self._learner, position), self._learner.policy_bytes())
 
     def _write(self) -> None:
         held = self._held
-        self._run.save_checkpoint(held.position.epoch, held.checkpoint)
+        self._run.save_checkpoint(held.position.turn, held.checkpoint)
         self._run.save_policy(held.policy)
         self._saved, self._saved_at = held, time.monotonic()
+        self._rests_on = [*self._rests_on[-1:], {part.number for part in held.position.parts}]
+        if len(self._rests_on) > 1:  # after a resume the older checkpoint's are not known yet: nothing goes
+            self._run.forget_parts(set().union(*self._rests_on))

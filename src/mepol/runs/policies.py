@@ -1,65 +1,136 @@
-"""Policies as files: safetensors, with the widths that a policy is rebuilt from in the header. No code, no pickle."""
+"""Whatever acts as a file: safetensors, with what it is rebuilt from in the header. No code, no pickle.
+
+    format             what acts                                              written by
+    mepol-policy-1     a diagonal Gaussian                                    MEPOL, random, TRPO, PPO
+    mepol-mixture-1    uniform actions and any number of Gaussians            MaxEnt, uniform
+    mepol-squashed-1   SAC's Gaussian behind a tanh, with skills or without   SAC, SMM, ICM, Pseudocount
+    mepol-given-1      a policy class of the user's own                       whoever hands one in, and again to load it
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import PolicyFileError
-from mepol.runs.files import Layout, TensorFormat, tensor_bytes, write_bytes
+from mepol.runs.files import Door
+from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes
+from mepol.sampling.actors import Mixture, SquashedPolicy, UniformActor
+from mepol.sampling.collect import Actor
 
-FORMAT = "mepol-policy-1"
-FILE = TensorFormat(
-    FORMAT,
-    PolicyFileError,
-    source="a policy from",
-    foreign=f"is not a mepol policy: its header has no format {FORMAT!r}",
-    not_finite="holds NaN or infinite weights",
-    needs_digest=False,
-)
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
+MAX_PARAMETERS = 10**8  # in all: 400 MB
+LOG_STD = (-30.0, 20.0)  # beyond, actions are all noise or none, and exp overflows
 
 
-def save_policy(policy: GaussianPolicy, path: str | Path) -> None:
-    """Write `policy` as safetensors, with the widths it is rebuilt from in the header. No code, no pickle.
+@dataclass(frozen=True)
+class Format:
+    """One kind of file."""
 
-    Raises PolicyFileError when the file cannot be written.
+    file: TensorFormat
+    owns: Callable[[Any], bool]
+    """Whether it is for this actor."""
+    pack: Callable[[Any], tuple[Mapping[str, Tensor], dict[str, str]]]
+    """Tensors and header of an actor."""
+    plan: Callable[[dict[str, str], Layout, Path], Any]
+    """What a header and a layout say, before anything is allocated; PolicyFileError where they do not fit."""
+    build: Callable[[Any, dict[str, Tensor], Path], Any]
+    """The actor, from the plan and the tensors."""
+
+
+def save_policy(policy: Any, path: str | Path) -> None:
+    """Write what acts as safetensors. Raises PolicyFileError when the file cannot be written.
+
+    >>> import mepol
+    >>> mepol.save_policy(mepol.GaussianPolicy(2, 2), "policy.safetensors")
     """
+    data, path = policy_bytes(policy), Path(path)
     try:
-        write_bytes(Path(path), policy_bytes(policy))
-    except OSError as fault:
+        Door(path.parent, "").write(path.name, data)
+    except Exception as fault:
         raise PolicyFileError(f"cannot write a policy to {path}: {fault}") from fault
 
 
-def policy_bytes(policy: GaussianPolicy) -> bytes:
-    """What `save_policy` writes; equal policies give equal bytes."""
-    header = {"format": FORMAT, "widths": json.dumps(list(policy.widths))}
-    return tensor_bytes(policy.state_dict(), header)
+def policy_bytes(policy: Any, header: Mapping[str, str] | None = None) -> bytes:
+    """What `save_policy` writes; equal policies give equal bytes. header: further entries, texts."""
+    for kind in FORMATS.values():
+        if kind.owns(policy):
+            tensors, own = kind.pack(policy)
+            return tensor_bytes(tensors, {"format": kind.file.name, **own, **(header or {})})
+    raise PolicyFileError(f"a {type(policy).__name__} cannot be written: it has no state_dict()")
 
 
-def load_policy(path: str | Path) -> GaussianPolicy:
-    """Read a policy that `save_policy` wrote. Nothing in the file is executed.
+def with_header(data: bytes, header: Mapping[str, str]) -> bytes:
+    """The same file with further entries in its header."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    known = json.loads(data[8:start])["__metadata__"]
+    known.pop("sha256", None)
+    import safetensors.torch
 
-    Raises PolicyFileError when the file is missing, truncated, damaged, foreign or inconsistent. A file without a
-    digest (made by another program) is taken as it is.
+    return tensor_bytes(safetensors.torch.load(data), {**known, **header})
+
+
+def load_policy(path: str | Path, into: nn.Module | None = None) -> Any:
+    """Read what `save_policy` wrote: a GaussianPolicy, Mixture or SquashedPolicy. Nothing in the file is executed.
+
+    into: a policy of the user's own class, which takes over the weights; such a file cannot be opened without it.
+    Raises PolicyFileError when the file is missing, truncated, damaged, foreign or inconsistent.
+
+    >>> import mepol
+    >>> mepol.save_policy(mepol.GaussianPolicy(2, 3), "policy.safetensors")
+    >>> mepol.load_policy("policy.safetensors").widths
+    (2, 300, 300, 3)
     """
+    path = Path(path)
+    name = read_header(path, PolicyFileError, "a policy from").get("format", "")
+    if name not in FORMATS:
+        raise PolicyFileError(f"{path} is not a mepol policy: its header has none of the formats {', '.join(FORMATS)}")
+    kind = FORMATS[name]
+    plan, tensors = kind.file.read(path, lambda header, layout: kind.plan(header, layout, path))
+    return kind.build((plan, into), tensors, path) if name == GIVEN else kind.build(plan, tensors, path)
 
-    def check(header: dict[str, str], layout: Layout) -> tuple[int, ...]:
-        widths = checked_widths(header.get("widths", ""), path)
-        if layout != {name: (shape, "F32") for name, shape in tensor_shapes(widths).items()}:
-            raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
-        return widths
 
-    widths, tensors = FILE.read(Path(path), check)
+def policy_header(path: Path) -> dict[str, str]:
+    """The header of a policy file; its weights are not read."""
+    return read_header(path, PolicyFileError, "a policy from")
+
+
+# --- A Gaussian -----------------------------------------------------------------------------------------------------
+
+
+def _pack_gaussian(policy: GaussianPolicy) -> tuple[Mapping[str, Tensor], dict[str, str]]:
+    return policy.state_dict(), {"widths": json.dumps(list(policy.widths))}
+
+
+def _plan_gaussian(header: dict[str, str], layout: Layout, path: Path) -> tuple[int, ...]:
+    widths = checked_widths(header.get("widths", ""), path)
+    if layout != {name: (shape, "F32") for name, shape in tensor_shapes(widths).items()}:
+        raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
+    return widths
+
+
+def _build_gaussian(widths: tuple[int, ...], tensors: Mapping[str, Tensor], path: Path) -> GaussianPolicy:
+    low, high = LOG_STD
+    if bool(((tensors["log_std"] < low) | (tensors["log_std"] > high)).any()):
+        raise PolicyFileError(f"{path} has a log_std outside [{low:g}, {high:g}]: its actions would be no numbers")
+    if bool((tensors["scale"] <= 0).any()):
+        raise PolicyFileError(f"{path} has an input scale that is not above 0")
     policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1])
     policy.load_state_dict(tensors)
     return policy
 
 
 def tensor_shapes(widths: tuple[int, ...]) -> dict[str, list[int]]:
-    """Names and shapes of the tensors of a policy with these widths."""
+    """Names and shapes of the tensors of a Gaussian policy with these widths."""
     shapes: dict[str, list[int]] = {"log_std": [widths[-1]], "shift": [widths[0]], "scale": [widths[0]]}
     for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
         shapes[f"layers.{i}.weight"] = [fan_out, fan_in]
@@ -76,4 +147,137 @@ def checked_widths(text: str, path: str | Path) -> tuple[int, ...]:
     good = isinstance(widths, list) and 2 <= len(widths) <= 32
     if not good or not all(type(w) is int and 1 <= w <= MAX_WIDTH for w in widths):
         raise PolicyFileError(f"{path} asks for impossible layer widths")
+    if sum(a * b for a, b in itertools.pairwise(widths)) > MAX_PARAMETERS:
+        raise PolicyFileError(f"{path} asks for impossible layer widths: more than {MAX_PARAMETERS} weights")
     return tuple(widths)
+
+
+# --- A mixture --------------------------------------------------------------------------------------------------------
+
+
+def _pack_mixture(mixture: Mixture) -> tuple[Mapping[str, Tensor], dict[str, str]]:
+    """All policies of a mixture have the same widths."""
+    tensors = {
+        "weights": torch.from_numpy(mixture.weights),
+        "low": torch.from_numpy(mixture.uniform.low),
+        "high": torch.from_numpy(mixture.uniform.high),
+    }
+    for i, policy in enumerate(mixture.policies):
+        tensors |= {f"{i}.{name}": tensor for name, tensor in policy.state_dict().items()}
+    widths = list(mixture.policies[0].widths) if mixture.policies else []
+    return tensors, {"size": str(len(mixture.policies)), "draw": mixture.draw, "widths": json.dumps(widths)}
+
+
+def _plan_mixture(header: dict[str, str], layout: Layout, path: Path) -> tuple[tuple[int, ...], str]:
+    text = header.get("size", "")
+    if not (text.isdecimal() and text.isascii() and len(text) < 10):
+        raise PolicyFileError(f"{path} has an unreadable header")
+    size = int(text)
+    widths = checked_widths(header.get("widths", ""), path) if size else ()
+    actions = [widths[-1]] if widths else layout["low"][0] if "low" in layout else []
+    wanted: Layout = {"weights": ([size + 1], "F64"), "low": (actions, "F32"), "high": (actions, "F32")}
+    if len(layout) == len(wanted) + size * (len(tensor_shapes(widths)) if size else 0):  # before `size` is believed
+        for i in range(size):
+            wanted |= {f"{i}.{name}": (shape, "F32") for name, shape in tensor_shapes(widths).items()}
+    if layout != wanted or len(actions) != 1:
+        raise PolicyFileError(f"{path} does not hold the tensors of a mixture of {size} policies with widths {widths}")
+    return widths, "episode" if header.get("draw") == "episode" else "step"
+
+
+def _build_mixture(plan: tuple[tuple[int, ...], str], tensors: Mapping[str, Tensor], path: Path) -> Mixture:
+    widths, draw = plan
+    low, high, weights = (tensors[name].numpy() for name in ("low", "high", "weights"))
+    if weights.min() < 0 or abs(weights.sum() - 1) > 1e-9 or not np.all(low <= high):
+        raise PolicyFileError(f"{path} holds impossible weights")
+    policies = []
+    for i in range(len(weights) - 1):
+        own = {name: tensors[f"{i}.{name}"] for name in tensor_shapes(widths)}
+        policies.append(_build_gaussian(widths, own, path))
+    return Mixture(UniformActor(low, high), tuple(policies), weights, cast(Any, draw))
+
+
+# --- SAC's ------------------------------------------------------------------------------------------------------------
+
+
+def _pack_squashed(policy: SquashedPolicy) -> tuple[Mapping[str, Tensor], dict[str, str]]:
+    return policy.state_dict(), {"widths": json.dumps(list(policy.widths)), "skills": str(policy.skills)}
+
+
+def _plan_squashed(header: dict[str, str], layout: Layout, path: Path) -> tuple[tuple[int, ...], int]:
+    widths, text = checked_widths(header.get("widths", ""), path), header.get("skills", "")
+    if not (text.isdecimal() and text.isascii() and len(text) < 5):
+        raise PolicyFileError(f"{path} has an unreadable header")
+    with torch.device("meta"):  # shapes alone
+        wanted = {name: (list(t.shape), "F32") for name, t in SquashedPolicy(widths, int(text)).state_dict().items()}
+    if layout != wanted:
+        raise PolicyFileError(f"{path} does not hold the tensors of a squashed policy with widths {widths}")
+    return widths, int(text)
+
+
+def _build_squashed(plan: tuple[tuple[int, ...], int], tensors: Mapping[str, Tensor], path: Path) -> SquashedPolicy:
+    if not bool((tensors["low"] <= tensors["high"]).all()):
+        raise PolicyFileError(f"{path} holds impossible bounds of actions")
+    policy = SquashedPolicy(*plan)
+    policy.load_state_dict(tensors)
+    return policy
+
+
+# --- A class of the user's own ----------------------------------------------------------------------------------------
+
+
+def _pack_given(policy: nn.Module) -> tuple[Mapping[str, Tensor], dict[str, str]]:
+    return policy.state_dict(), {"class": type(policy).__qualname__}
+
+
+def _plan_given(header: dict[str, str], layout: Layout, path: Path) -> tuple[str, Layout]:
+    return header.get("class", "?"), layout
+
+
+def _build_given(plan: Any, tensors: Mapping[str, Tensor], path: Path) -> Actor:
+    (name, layout), into = plan
+    if into is None:
+        raise PolicyFileError(f"{path} holds a policy of the class {name[:80]!r}, which is not ours: hand one in to load it")
+    own = into.state_dict()
+    if {n: list(t.shape) for n, t in own.items()} != {n: shape for n, (shape, _) in layout.items()}:
+        raise PolicyFileError(f"{path} does not fit the {type(into).__name__} that was handed in")
+    into.load_state_dict(tensors)
+    return cast(Actor, into)
+
+
+GIVEN = "mepol-given-1"
+
+
+def _file(name: str, *, needs_digest: bool = True) -> TensorFormat:
+    return TensorFormat(
+        name,
+        PolicyFileError,
+        source="a policy from",
+        foreign=f"is not a mepol policy of format {name!r}",
+        not_finite="holds NaN or infinite weights",
+        needs_digest=needs_digest,
+    )
+
+
+FORMATS: dict[str, Format] = {
+    kind.file.name: kind
+    for kind in (
+        Format(
+            _file("mepol-policy-1", needs_digest=False),
+            lambda actor: type(actor) is GaussianPolicy,
+            _pack_gaussian,
+            _plan_gaussian,
+            _build_gaussian,
+        ),
+        Format(
+            _file("mepol-mixture-1"), lambda actor: isinstance(actor, Mixture), _pack_mixture, _plan_mixture, _build_mixture
+        ),
+        Format(
+            _file("mepol-squashed-1"),
+            lambda actor: isinstance(actor, SquashedPolicy),
+            _pack_squashed,
+            _plan_squashed,
+            _build_squashed,
+        ),
+        Format(_file(GIVEN), lambda actor: isinstance(actor, nn.Module), _pack_given, _plan_given, _build_given),
+    )
+}

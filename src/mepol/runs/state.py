@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mepol.errors import CheckpointError, CollapseError
-from mepol.runs.files import Layout
+from mepol.runs.tensors import Layout
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")  # Adam's, the only optimiser in use that keeps any
 DTYPES = {torch.float32: "F32", torch.int64: "I64"}

@@ -1,0 +1,173 @@
+"""MEPOL as an explorer: Algorithm 1 handed an environment, a clock and a seed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mepol.algorithm.batch import Batch
+from mepol.algorithm.health import Watch
+from mepol.algorithm.mepol import Epoch, mepol
+from mepol.algorithm.objective import KnnLandscape
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm.rules import RULES, find_rule
+from mepol.envs.domain import Domain
+from mepol.exploration.config import ExploreConfig
+from mepol.exploration.explorers import Explorer, Improvement
+from mepol.exploration.rows import MetricsRow, StepRow
+from mepol.exploration.workshop import Workshop
+from mepol.neighbours import neighbours
+from mepol.runs.machine import working_threads
+from mepol.runs.state import State
+from mepol.runs.streams import Stream, stream
+from mepol.sampling.collect import Actor
+
+
+class MepolExplorer(Explorer):
+    """One policy that climbs the entropy of the states it visits."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        super().__init__(workshop)
+        config, domain, given = self.config, self.domain, workshop.given
+        self.policy = make_policy(config, domain) if given.policy is None else given.policy(domain.state_dim, domain.action_dim)
+        rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
+        rule = given.rule or find_rule(config.ascent.rule)
+        self.ascent = rule.make(self.policy, config.ascent, config.critic, domain.state_dim, rng)
+        self._watch = Watch(config.ascent, weights_matter=rule.weights_matter)
+        self._clock = Stopwatch()
+        self._batch: Batch | None = None
+        self._epochs: Iterator[Epoch] | None = None
+
+    def actor(self) -> Actor:
+        """The policy."""
+        return self.policy
+
+    def improve(self, epoch: int) -> Improvement:
+        """One epoch of Algorithm 1."""
+        if self._epochs is None:
+            self._epochs = mepol(self.ascent, self._sample, self._search, first_epoch=epoch)
+        with self._clock.time("epoch"):
+            update = next(self._epochs)
+        self._watch.check(update)
+        return Improvement(
+            update.particles, columns_of(update, self._clock.take(), self.config), steps_of(update), self._batch
+        )
+
+    def state(self, turn: int) -> State:
+        """The policy, the critic where the rule has one, and their optimiser."""
+        return State(self.ascent.modules(), self.ascent.optimisers())
+
+    def follow(self, rows: Sequence[MetricsRow]) -> None:
+        """The last epoch's entropy, which the next is compared with."""
+        self._watch.last = rows[-1].entropy if rows else None
+
+    def _sample(self, epoch: int) -> Batch:
+        config = self.config
+        with self._clock.time("sample"):
+            batch = self.workshop.collect(
+                self.policy, config.trajectories, config.horizon, stream(config.seed, Stream.BATCH, epoch)
+            )
+        if epoch == 0 and config.policy.standardise:
+            standardise_inputs(self.policy, batch, self.domain, config.policy.input_range)
+        self._batch = batch
+        return batch
+
+    def _search(self, batch: Batch) -> Any:
+        objective = self.workshop.given.objective
+        with self._clock.time("knn"):
+            return search(batch, self.domain, self.config) if objective is None else objective(batch, self.domain)
+
+
+def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
+    """The initial policy of a run: seeded weights, then a zero mean over the observation space."""
+    policy = GaussianPolicy(domain.state_dim, domain.action_dim, config.policy.hidden)
+    policy.initialise(np.random.default_rng(stream(config.seed, Stream.WEIGHTS)), log_std=config.policy.log_std)
+    if config.policy.scale_inputs:
+        shift, scale = input_scaling(domain, config.policy.input_range)
+        policy.shift.copy_(torch.from_numpy(shift))
+        policy.scale.copy_(torch.from_numpy(scale))
+    if config.policy.mirror:
+        policy.mirror()
+    if config.policy.zero_mean_steps:
+        rng = np.random.default_rng(stream(config.seed, Stream.ZERO_MEAN))
+        policy.centre(domain.space, rng, steps=config.policy.zero_mean_steps)
+    return policy
+
+
+def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(S,) shift and scale that bring each bounded coordinate to +-reach and leave the others as they are."""
+    bounded = domain.bounded
+    low, high = (np.where(bounded, end, 0.0) for end in (domain.low, domain.high))
+    return np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2 / reach, 1.0)
+
+
+@torch.no_grad()
+def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, reach: float) -> None:
+    """Bring the unbounded coordinates of a batch's states to mean 0 and spread `reach` at the network's input.
+
+    One that never moves keeps its scale. A mirrored policy's mean is zero whatever it is shown: it acts as before.
+    """
+    states = batch.states[:, :-1][batch.visited()]  # (N, S)
+    spread = states.std(axis=0)
+    unbounded = ~(np.isfinite(domain.low) & np.isfinite(domain.high))
+    chosen = torch.from_numpy(unbounded & (spread > 0))
+    policy.shift[chosen] = torch.from_numpy(states.mean(axis=0)).to(policy.shift)[chosen]
+    policy.scale[chosen] = torch.from_numpy(spread / reach).to(policy.scale)[chosen]
+
+
+def search(batch: Batch, domain: Domain, config: ExploreConfig) -> KnnLandscape:
+    """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
+    widths = np.array(domain.widths)
+    near = neighbours(
+        domain.particles(batch) / widths, config.ascent.k, eps=config.ascent.eps, workers=working_threads(config.machine)
+    )
+    return KnnLandscape(near.shifted(float(np.log(widths).sum())))
+
+
+def columns_of(update: Epoch, seconds: dict[str, float], config: ExploreConfig) -> dict[str, Any]:
+    """What an update says in metrics.csv."""
+    return {
+        "entropy": update.entropy,
+        "kl": update.kl,
+        "steps": len(update.accepted),
+        "ess": update.ess,
+        "learning_rate": update.accepted[-1].learning_rate if update.accepted else config.ascent.learning_rate,
+        "sample_s": round(seconds["sample"], 4),
+        "knn_s": round(seconds["knn"], 4),
+        "optimise_s": round(seconds["epoch"] - seconds["sample"] - seconds["knn"], 4),
+    }
+
+
+def steps_of(update: Epoch) -> tuple[StepRow, ...]:
+    """An update's tried steps, as lines of steps.csv."""
+    return tuple(
+        StepRow(update.epoch, i, int(s.accepted), s.learning_rate, s.entropy, s.kl, s.ess)
+        for i, s in enumerate(update.steps)
+    )
+
+
+class Stopwatch:
+    """Seconds spent under each name since they were last taken."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        """Add the time of the block to `name`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def take(self) -> dict[str, float]:
+        """Hand over the seconds and start again from zero."""
+        taken, self._seconds = self._seconds, {}
+        return taken

@@ -1,0 +1,65 @@
+"""What an exploration leaves in its tables, and the entry that makes its run directories known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mepol.exploration.config import ExploreConfig
+from mepol.runs.phases import Phase, register
+from mepol.runs.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsRow:
+    """One policy. Entropies and KL in nats, times in seconds; None is written as an empty cell (docs/metrics.md)."""
+
+    epoch: int
+    samples: int  # environment steps spent to reach this policy
+    entropy: float | None = None
+    kl: float | None = None
+    steps: int | None = None
+    ess: float | None = None
+    learning_rate: float | None = None
+    sample_s: float | None = None
+    knn_s: float | None = None
+    optimise_s: float | None = None
+    index: float | None = None
+    discrete_entropy: float | None = None
+    pooled_entropy: float | None = None
+    cells: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One tried gradient step: what Eq. 2 and Eq. 3 say of where it led."""
+
+    epoch: int
+    step: int
+    accepted: int
+    learning_rate: float
+    entropy: float
+    kl: float
+    ess: float
+
+
+def length_of(config: ExploreConfig) -> int:
+    """Epochs of a whole run: what its explorer makes of its settings."""
+    from mepol.exploration.explorers import explorer_kind  # whose explorers write rows themselves
+
+    return explorer_kind(config.explorer).length(config)
+
+
+EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
+    Phase(
+        name="explore",
+        turn="epoch",
+        config=ExploreConfig,
+        metrics=Table("metrics.csv", MetricsRow),
+        score="index",
+        learnt="optimise_s",
+        marker="explorer",
+        names=lambda config: (config.env,),
+        length=length_of,
+        details=Table("steps.csv", StepRow),
+    )
+)

@@ -1,0 +1,148 @@
+"""What one exploration works with: its environments, each size made once, and what they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from mepol.algorithm.batch import Batch
+from mepol.envs.domain import Domain
+from mepol.envs.make import Environments
+from mepol.errors import ConfigError, EnvironmentFault, PolicyFileError
+from mepol.evaluation.assess import Assessment, Protocol, assess
+from mepol.exploration.config import ExploreConfig
+from mepol.runs.machine import working_threads
+from mepol.sampling.collect import Actor, collect
+
+GIVEN = "given:"
+"""Before the name of an object that was handed in, where a setting would have a name that can be stored."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Objects that cannot be stored in a config.json: whoever resumes such a run hands them in again.
+
+    env: an environment class, a factory () -> Env or n -> VectorEnv; features: (N, S) states -> (N, D);
+    policy: (state_dim, action_dim) -> a policy; rule: an ascent rule; explorer: a kind of explorer;
+    objective: what takes the place of the neighbour search, (batch, domain) -> a landscape.
+    """
+
+    env: Any = None
+    features: Callable[..., Any] | None = None
+    policy: Callable[[int, int], Any] | None = None
+    rule: Any = None
+    explorer: Any = None
+    objective: Callable[[Batch, Domain], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Environment, domain and settings of one run."""
+
+    config: ExploreConfig
+    environments: Environments
+    domain: Domain
+    given: Given
+
+    def env(self, num_envs: int) -> VectorEnv[Any, Any, Any]:
+        """`num_envs` copies of the environment; the same ones each time."""
+        return self.environments.of(num_envs)
+
+    def collect(self, actor: Actor, num_envs: int, horizon: int, seed: np.random.SeedSequence) -> Batch:
+        """Trajectories of `actor`, one from each of `num_envs` copies."""
+        env = self.env(num_envs)
+        self._require_same(env)
+        return collect(actor, env, horizon, seed=seed, time_limit=self.config.machine.env_time_limit)
+
+    def assess(self, actor: Actor, seed: np.random.SeedSequence, protocol: Protocol | None = None) -> Assessment:
+        """Measure `actor` on fresh trajectories, by default as the run itself does."""
+        protocol = protocol or protocol_of(self.config)
+        self.check_fit(actor)
+        env = self.env(protocol.trajectories)
+        self._require_same(env)
+        return assess(actor, env, self.domain, protocol, seed=seed)
+
+    def check_fit(self, actor: Actor) -> None:
+        """PolicyFileError when `actor` is a policy of other widths than the environment has."""
+        check_fit(actor, self.domain)
+
+    def _require_same(self, env: VectorEnv[Any, Any, Any]) -> None:
+        """EnvironmentFault where the environment is no longer what it was when the run began."""
+        if (bounds := _bounds(env.single_observation_space)) != self.domain.state_bounds:
+            raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
+        del bounds
+        if env.single_action_space.shape != (self.domain.action_dim,):
+            raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
+
+
+def check_fit(actor: Any, domain: Domain) -> None:
+    """PolicyFileError when `actor` is a policy of other widths than the environment of `domain` has."""
+    needed = (domain.state_dim, domain.action_dim)
+    widths = getattr(actor, "widths", None)
+    if widths is not None and (widths[0] - getattr(actor, "skills", 0), widths[-1]) != needed:
+        raise PolicyFileError(
+            f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "
+            f"and {domain.env} has {needed[0]} and {needed[1]}: it was made for another environment"
+        )
+
+
+def protocol_of(config: ExploreConfig, trajectories: int | None = None) -> Protocol:
+    """How a run of `config` is measured: with its own horizon, k and eps."""
+    return Protocol(
+        trajectories=trajectories or config.evaluation.evaluation_trajectories,
+        horizon=config.horizon,
+        k=config.ascent.k,
+        eps=config.ascent.eps,
+        workers=working_threads(config.machine),
+        time_limit=config.machine.env_time_limit,
+    )
+
+
+@contextmanager
+def open_workshop(config: ExploreConfig, given: Given = Given(), domain: Domain | None = None) -> Iterator[Workshop]:
+    """The environments of a run; every fault of settings and environment is named here, before anything is written.
+
+    domain: what is stored of it, for a run that exists; else it is read off the environment.
+    """
+    for name in ("env", "features", "explorer"):
+        text = getattr(config, name)
+        if text.startswith(GIVEN) and getattr(given, name) is None:
+            raise ConfigError(f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again")
+    machine = config.machine
+    with Environments(
+        config.env if given.env is None else given.env,
+        kwargs=config.env_kwargs,
+        ignore_termination=config.ignore_termination,
+        time_limit=machine.env_time_limit,
+        threads=machine.threads,
+    ) as environments:
+        if domain is None:
+            domain = domain_of(environments.of(config.trajectories), config, given)
+        elif given.features is not None:
+            domain = domain.with_features(given.features)
+        yield Workshop(config, environments, domain, given)
+
+
+def domain_of(env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given = Given()) -> Domain:
+    """What `env` says of itself under the settings of a run."""
+    evaluation = config.evaluation
+    return Domain.of(
+        env,
+        name=config.env,
+        features=config.features if given.features is None else given.features,
+        scale_features=config.scale_features,
+        heatmap_axes=evaluation.heatmap_axes,
+        heatmap_low=evaluation.heatmap_low,
+        heatmap_high=evaluation.heatmap_high,
+        heatmap_bins=evaluation.heatmap_bins,
+        ceiling=config.ceiling,
+    )
+
+
+def _bounds(space: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(space.low.tolist()), tuple(space.high.tolist())

@@ -1,0 +1,176 @@
+"""Drive one fine-tuning: make its learner and its directory, and hand both to the loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mepol.errors import ConfigError
+from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.learners import OffPolicy, OnPolicy, make_learner, seen_by
+from mepol.finetuning.rows import FINETUNE, FinetuneRow
+from mepol.finetuning.start import start_policy
+from mepol.finetuning.tasks import Task, find_task, make_task
+from mepol.runs.callbacks import Callback, Progress
+from mepol.runs.checkpoint import Position, restore
+from mepol.runs.directory import RunDirectory
+from mepol.runs.drive import Turn, drive
+from mepol.runs.machine import threads_in_force
+from mepol.runs.policies import load_policy, policy_bytes
+from mepol.runs.state import State
+from mepol.runs.streams import Stream, stream
+from mepol.sb3.adapter import BatchedVecEnv, Episode
+from mepol.sb3.randomness import drawing_from
+
+FinetuneRun = RunDirectory[FinetuneConfig, FinetuneRow]
+Report = Callable[[Progress], None]
+
+
+def finetune(
+    config: FinetuneConfig,
+    out: Path,
+    *,
+    start: Any = None,
+    task: Task | None = None,
+    domain: Callable[[Any], str] = lambda env: "{}",
+    callbacks: Sequence[Callback] = (),
+    report: Report = lambda _: None,
+) -> FinetuneRun:
+    """Learn the task of `config` into the new directory `out`; everything is checked before `out` is made.
+
+    start: what an exploration left, which the learner begins as or fills its memory with; None for scratch.
+    task: where `config.task` is a goal that was handed in. domain: the environment -> text of domain.json.
+    """
+    with threads_in_force(config.machine), _workshop(config, start, task) as (env, learner):
+        initial = None if start is None else policy_bytes(start)
+        with RunDirectory.create(out, FINETUNE, config, domain(env), initial) as run:
+            job = Finetuning(run, learner, start)
+            position = job.begin()
+            drive(
+                run, job, position, length=config.iterations, machine=config.machine, callbacks=callbacks, report=report
+            )
+    return run
+
+
+def resume(
+    path: Path,
+    *,
+    iterations: int | None = None,
+    task: Task | None = None,
+    callbacks: Sequence[Callback] = (),
+    report: Report = lambda _: None,
+) -> FinetuneRun:
+    """Continue the run in `path` to its end, or to `iterations`; the result equals that of a run never stopped.
+
+    Everything is read and checked before anything on disk is changed. A goal of one's own is code, and no file decides
+    what is run: its module must be trusted (runs/directory.py), or the task handed in again.
+    """
+    run: FinetuneRun = RunDirectory.open(path)
+    config = run.config if iterations is None else dataclasses.replace(run.config, iterations=iterations)
+    start = None if config.init == "none" else load_policy(run.policy_path("initial"))
+    with threads_in_force(config.machine), run.held(), _workshop(config, start, task) as (_, learner):
+        job = Finetuning(run, learner, start)
+        position = restore(run, job)
+        if position is not None and config.iterations < position.turn:
+            wanted = config.iterations
+            raise ConfigError(f"iterations = {wanted} is not possible: {path} already stands at {position.turn}")
+        run.rewind(0 if position is None else position.turn)
+        run = run.with_config(config)
+        position = job.begin() if position is None else position
+        drive(run, job, position, length=config.iterations, machine=config.machine, callbacks=callbacks, report=report)
+    return run
+
+
+class Finetuning:
+    """Phase 2 as a job: an iteration plays, measures what was played, and learns from it."""
+
+    def __init__(self, run: FinetuneRun, learner: OnPolicy | OffPolicy, start: Any) -> None:
+        self._run, self._config, self._learner, self._start = run, run.config, learner, start
+
+    def begin(self) -> Position:
+        """Where a new run stands: after what was played before the first iteration, into SAC's memory."""
+        if not isinstance(self._learner, OffPolicy) or self._config.sac.warmup == 0:
+            return Position(0, 0)
+        seed = stream(self._config.seed, Stream.TASK_WARM_UP)
+        with drawing_from(seed):
+            samples = self._learner.warm_up(self._start, seed)
+        self._learner.memory.store(self._run, 0, samples // self._config.lanes)
+        return Position(0, samples, self._learner.memory.parts)
+
+    def actor(self) -> Any:
+        """The policy."""
+        return self._learner.policy()
+
+    def policy_bytes(self) -> bytes:
+        """The policy as a file."""
+        return policy_bytes(self._learner.policy())
+
+    def state(self, turn: int) -> State:
+        """Networks and moments."""
+        return self._learner.state()
+
+    def recall(self, position: Position, part: Callable[[int], Path]) -> None:
+        """SAC's memory."""
+        if isinstance(self._learner, OffPolicy):
+            self._learner.memory.recall(position, position.samples // self._config.lanes, part)
+
+    def is_enough(self, rows: Sequence[FinetuneRow]) -> bool:
+        """Whether the last policies are all as good as the settings ask of a run to end early."""
+        level, wanted = self._config.stop_return, self._config.stop_after
+        if level is None or len(rows) < wanted:
+            return False
+        return all(row.average_return is not None and row.average_return >= level for row in rows[-wanted:])
+
+    def turn(self, number: int, samples: int, *, last: bool) -> Turn[FinetuneRow]:
+        """Play, measure, and learn from what was played. The row is about the policy that played."""
+        config, learner = self._config, self._learner
+        begun = time.perf_counter()
+        with drawing_from(stream(config.seed, Stream.TASK_ITERATION, number)):
+            learner.episodes()
+            learner.collect(stream(config.seed, Stream.TASK_STARTS, number).generate_state(config.lanes).tolist())
+            played = time.perf_counter()
+            episodes = learner.episodes()
+            if not last:
+                learner.learn()
+        learnt = None if last else round(time.perf_counter() - played, 4)
+        row = FinetuneRow(number, samples, *measures(episodes), sample_s=round(played - begun, 4), learn_s=learnt)
+        if last:
+            return Turn(row)
+        if isinstance(learner, OffPolicy):
+            learner.memory.store(self._run, number + 1, config.horizon)
+            return Turn(row, config.steps, parts=learner.memory.parts)
+        return Turn(row, config.steps)
+
+
+def measures(episodes: list[Episode]) -> tuple[float | None, float | None, float | None, int]:
+    """Average return, success rate, steps to the goal, number of episodes (docs/finetune.md)."""
+    first = [e.success for e in episodes if e.first]
+    hits = [e.length for e in episodes if e.success]
+    return (
+        float(np.mean([e.reward for e in episodes])) if episodes else None,
+        float(np.mean(first)) if first else None,
+        float(np.mean(hits)) if hits else None,
+        len(episodes),
+    )
+
+
+@contextmanager
+def _workshop(config: FinetuneConfig, start: Any, given: Task | None) -> Iterator[tuple[Any, OnPolicy | OffPolicy]]:
+    """The task's environment, and the learner in it."""
+    task = given or find_task(config.task, config.env, config.horizon)
+    base = make_task(task, config.lanes, horizon=config.horizon, threads=config.machine.threads)
+    env = BatchedVecEnv(seen_by(base, config))
+    try:
+        state_dim = int(np.prod(base.single_observation_space.shape or ()))
+        begin = start_policy(config, start, state_dim, env.action_space)
+        with drawing_from(stream(config.seed, Stream.TASK_LEARNER)):
+            learner = make_learner(env, config, begin, state_dim)
+        yield base, learner
+    finally:
+        env.close()

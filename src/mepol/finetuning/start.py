@@ -1,0 +1,86 @@
+"""What a learner starts from: nothing, or whatever an exploration left.
+
+    it left                 TRPO and PPO begin as                                       SAC and the rivals on it
+    a Gaussian policy       exactly that policy                                         fill their memory with it
+    a mixture               its newest policy                                           fill their memory with it
+    uniform actions         a Gaussian with the middle and the spread of the box        fill their memory with it
+    a squashed policy       cannot: a tanh has no equal among clipped Gaussians         fill their memory with it
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.errors import ConfigError, PolicyFileError
+from mepol.finetuning.config import FinetuneConfig
+from mepol.runs.directory import RunDirectory
+from mepol.runs.policies import load_policy
+from mepol.runs.streams import Stream, stream
+from mepol.sampling.actors import Mixture
+
+
+def load_start(init: str, which: str = "last") -> Any:
+    """What acts in a run directory of either phase, or in a policy file; None for `none`."""
+    if init == "none":
+        return None
+    path = Path(init)
+    return load_policy(RunDirectory.open(path).policy_path(which) if path.is_dir() else path)
+
+
+def start_policy(config: FinetuneConfig, start: Any, state_dim: int, box: Any) -> GaussianPolicy:
+    """The Gaussian that an on-policy learner begins as; for the others the one whose widths they take.
+
+    box: the action space. PolicyFileError where `start` is for another environment, or cannot be begun as.
+    """
+    action_dim = len(box.low)
+    if start is None:
+        return scratch_policy(config, state_dim, action_dim)
+    check_fit(start, state_dim, action_dim, config.task)
+    if isinstance(start, GaussianPolicy):
+        return start
+    if isinstance(start, Mixture):
+        return start.policies[-1] if start.policies else as_wide_as(box, config, state_dim)
+    if config.on_policy:
+        raise ConfigError(
+            f"init = {config.init!r} is not possible with {config.algo}: a {type(start).__name__} is no Gaussian policy; "
+            "start from an exploration, or use sac, which fills its memory with it"
+        )
+    return scratch_policy(config, state_dim, action_dim)
+
+
+def check_fit(start: Any, state_dim: int, action_dim: int, task: str) -> None:
+    """PolicyFileError unless `start` maps the task's states to its actions."""
+    inner = start.policies[0] if isinstance(start, Mixture) and start.policies else start
+    if isinstance(start, Mixture) and len(start.uniform.low) != action_dim:
+        raise PolicyFileError(f"the policy has {len(start.uniform.low)} actions, and {task} has {action_dim}")
+    widths = getattr(inner, "widths", None)
+    if widths is not None and (widths[0] - getattr(inner, "skills", 0), widths[-1]) != (state_dim, action_dim):
+        raise PolicyFileError(
+            f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "
+            f"and {task} has {state_dim} and {action_dim}: it was made for another environment"
+        )
+
+
+def scratch_policy(config: FinetuneConfig, state_dim: int, action_dim: int) -> GaussianPolicy:
+    """The random start: Xavier weights, no zero-mean regression, as in the authors' release."""
+    policy = GaussianPolicy(state_dim, action_dim, config.hidden)
+    policy.initialise(np.random.default_rng(stream(config.seed, Stream.TASK_WEIGHTS)), log_std=config.log_std)
+    return policy
+
+
+@torch.no_grad()
+def as_wide_as(box: Any, config: FinetuneConfig, state_dim: int) -> GaussianPolicy:
+    """A Gaussian with the mean and deviation of uniform actions over `box`, whatever the state."""
+    policy = scratch_policy(config, state_dim, len(box.low))
+    last = policy.layers[-1]
+    assert isinstance(last, torch.nn.Linear)
+    last.weight.zero_()
+    last.bias.copy_(torch.from_numpy((box.low + box.high) / 2))
+    policy.log_std.copy_(torch.log(torch.from_numpy((box.high - box.low) / math.sqrt(12.0))))
+    return policy

@@ -1,0 +1,185 @@
+"""A run of either phase as an object: where it lies, what it learnt, what it measured, and how it looks."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mepol.algorithm.batch import Batch
+from mepol.envs.domain import Domain
+from mepol.errors import MepolError
+from mepol.evaluation.assess import Assessment, Protocol, assess
+from mepol.exploration.workshop import Given
+from mepol.figures.summary import Summary, summarise
+from mepol.figures.video import film
+from mepol.runs.directory import RunDirectory
+from mepol.runs.domain import load_domain
+from mepol.runs.files import write_bytes
+from mepol.runs.machine import threads_in_force
+from mepol.runs.policies import load_policy
+from mepol.runs.streams import Stream, stream
+from mepol.sampling.collect import Actor, collect
+
+
+class Run:
+    """A run directory of either phase, opened.
+
+    >>> import mepol
+    >>> run = mepol.open("runs/gridworld")
+    >>> sorted(run.metrics)[:3]
+    ['cells', 'discrete_entropy', 'entropy']
+    """
+
+    def __init__(self, directory: RunDirectory[Any, Any], given: Given | None = None) -> None:
+        self.directory, self.given = directory, given or Given()
+
+    @staticmethod
+    def open(path: str | Path, given: Given | None = None) -> Run:
+        """The run in the directory `path`."""
+        return Run(RunDirectory.open(Path(path)), given)
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else "unfinished"
+        return f"Run({str(self.path)!r}, {self.directory.phase.name}, seed {self.config.seed}, {state})"
+
+    @property
+    def path(self) -> Path:
+        """Its directory."""
+        return self.directory.path
+
+    @property
+    def config(self) -> Any:
+        """Its settings."""
+        return self.directory.config
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has reached its end."""
+        return self.directory.is_finished
+
+    @property
+    def domain(self) -> Domain:
+        """What it knows of its environment: names, features, grid, ceiling."""
+        return load_domain(self.directory, self.given)
+
+    # --- what it learnt ----------------------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Any:
+        """The newest policy."""
+        return self.load("last")
+
+    @property
+    def best(self) -> Any:
+        """The policy with the highest evaluation index (fine-tuning: average return) so far."""
+        return self.load("best")
+
+    @property
+    def initial(self) -> Any:
+        """The policy that it started from."""
+        return self.load("initial")
+
+    def load(self, which: str = "last") -> Any:
+        """The policy `last`, `best` or `initial`. A run that was made before `best` was kept has its last instead."""
+        path = self.directory.policy_path(which)
+        if which == "best" and not path.exists():
+            path = self.directory.policy_path("last")
+        into = None
+        if self.given.policy is not None:
+            into = self.given.policy(self.domain.state_dim, self.domain.action_dim)
+        return load_policy(path, into)
+
+    # --- what it measured -------------------------------------------------------------------------------------------
+
+    @property
+    def metrics(self) -> dict[str, NDArray[Any]]:
+        """metrics.csv as columns; NaN where something was not measured."""
+        rows = self.directory.rows()
+        table = {}
+        for name in self.directory.phase.metrics.columns:
+            values = [getattr(row, name) for row in rows]
+            whole = all(isinstance(v, int) for v in values)
+            table[name] = np.array([np.nan if v is None else v for v in values], dtype=np.int64 if whole else np.float64)
+        return table
+
+    def frame(self) -> Any:
+        """metrics.csv as a pandas DataFrame, where pandas is installed."""
+        try:
+            import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        except ImportError as fault:
+            raise MepolError("a frame needs pandas, which is not installed: pip install pandas") from fault
+        return pandas.DataFrame(self.metrics)
+
+    def evaluate(self, *, which: str = "last", trajectories: int = 100, seed: int = 0, **protocol: Any) -> Assessment:
+        """Measure the policy `which` on fresh trajectories, none of which was used in training.
+
+        protocol: `k`, `eps`, `horizon`, `pairs`, `horizons`, `mixing_threshold`, where they are to differ from the
+        run's own.
+        """
+        changes = {name: value for name, value in protocol.items() if value is not None}
+        wanted = dataclasses.replace(self.protocol, trajectories=trajectories, **changes)
+        environments = self.directory.phase.environments(self.config, self.given)
+        with threads_in_force(self.config.machine), environments:
+            env = environments.of(trajectories)
+            return assess(self.load(which), env, self.domain, wanted, seed=stream(seed, Stream.FRESH))
+
+    @property
+    def protocol(self) -> Protocol:
+        """How the run itself measures: its horizon, k, eps and trajectories."""
+        return self.directory.phase.protocol(self.config)
+
+    def rollout(self, *, which: str = "last", trajectories: int = 20, horizon: int | None = None, seed: int = 0) -> Batch:
+        """Fresh trajectories of the policy `which`, with their actions."""
+        environments = self.directory.phase.environments(self.config, self.given)
+        with threads_in_force(self.config.machine), environments:
+            env, limit = environments.of(trajectories), self.config.machine.env_time_limit
+            steps = horizon or self.protocol.horizon
+            return collect(self.load(which), env, steps, seed=stream(seed, Stream.FRESH, 1), time_limit=limit)
+
+    def states(self, **rollout: Any) -> NDArray[np.float64]:
+        """(M, T+1, S) visited states of fresh trajectories; the keywords are those of `rollout`."""
+        return self.rollout(**rollout).states
+
+    # --- how it looks -----------------------------------------------------------------------------------------------
+
+    def figures(self) -> tuple[Path, ...]:
+        """Draw its figures from its files alone; returns where they are."""
+        return self.summary().figures
+
+    def summary(self) -> Summary:
+        """Its figures, and the first, best and last measured policy."""
+        return summarise(self.directory)
+
+    def video(
+        self,
+        path: str | Path | None = None,
+        *,
+        which: str = "last",
+        episodes: int = 1,
+        steps: int | None = None,
+        seed: int = 0,
+        progress: Any = lambda done, total: None,
+    ) -> Path:
+        """Film the policy `which` beside the one it started from; by default into figures/policy.mp4."""
+        actors: dict[str, Actor] = {"after": self.load(which)}
+        if self.directory.policy_path("initial").is_file():
+            actors = {"before": self.initial, **actors}
+        suffix = ".mp4" if path is None else Path(path).suffix
+        data = film(
+            actors,
+            self.directory.phase.environments(self.config, self.given).what,
+            kwargs=getattr(self.config, "env_kwargs", {}),
+            episodes=episodes,
+            horizon=self.protocol.horizon if steps is None else steps,
+            seed=stream(seed, Stream.FILM),
+            suffix=suffix,
+            progress=progress,
+        )
+        if path is None:
+            return self.directory.door.write("figures/policy.mp4", data)
+        write_bytes(Path(path), data)
+        return Path(path)

@@ -1,0 +1,100 @@
+"""Turn after turn to the end: the one loop that drives a run of either phase and leaves it on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from mepol.algorithm.batch import Batch
+from mepol.runs.callbacks import Callback, Progress
+from mepol.runs.checkpoint import Part, Position
+from mepol.runs.directory import RunDirectory
+from mepol.runs.keeper import Kept, Keeper
+from mepol.runs.machine import MachineConfig
+from mepol.runs.policies import with_header
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Turn(Generic[R]):
+    """What one turn did."""
+
+    row: R
+    """Its line of metrics.csv: about the policy that it began with."""
+    samples: int = 0
+    """Environment steps that it spent."""
+    details: tuple[Any, ...] = ()
+    """Its lines of the second table."""
+    parts: tuple[Part, ...] = ()
+    """What the learner's memory rests on afterwards."""
+    batch: Batch | None = None
+    """The trajectories that it learnt from, where there are such."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What else callbacks may want to see."""
+
+
+class Job(Kept, Protocol[R]):
+    """One phase's work on one run: it improves its policy by a turn at a time."""
+
+    def actor(self) -> Any:
+        """What acts now."""
+        ...
+
+    def turn(self, number: int, samples: int, *, last: bool) -> Turn[R]:
+        """Measure the policy if that is due and, unless it is the `last` turn, improve it.
+
+        samples: environment steps spent so far.
+        """
+        ...
+
+    def is_enough(self, rows: Sequence[R]) -> bool:
+        """Whether, after these rows, the next turn is to be the last although more were asked for."""
+        ...
+
+
+def drive(
+    run: RunDirectory[Any, R],
+    job: Job[R],
+    position: Position,
+    *,
+    length: int,
+    machine: MachineConfig,
+    callbacks: Sequence[Callback] = (),
+    report: Callable[[Progress], None] = lambda _: None,
+) -> None:
+    """From `position` to turn `length`, leaving rows, checkpoints and policies on disk; the run must be held.
+
+    A callback that returns True ends the run well: the turn after it only measures, as the last turn of any run does.
+    """
+    rows = run.rows()
+    best = max((score for row in rows if (score := getattr(row, run.phase.score)) is not None), default=None)
+    stop = False
+    often = {"turns": machine.checkpoint_epochs, "minutes": machine.checkpoint_minutes}
+    with Keeper(run, job, position, **often) as keeper:
+        for number in range(position.turn, length + 1):
+            last = stop or number == length or job.is_enough(rows)
+            done = job.turn(number, keeper.position.samples, last=last)
+            run.append(done.row, done.details)
+            rows.append(done.row)
+            score = getattr(done.row, run.phase.score)
+            if score is not None and (best is None or score > best):
+                best = score
+                header = {run.phase.turn: str(number), "score": repr(float(score))}
+                run.save_policy(with_header(keeper.policy, header), "best")
+            if not last:
+                keeper.advance(done.samples, done.parts)
+            progress = Progress(done.row, length, job.actor(), done.batch, run, done.extra)
+            report(progress)
+            # All are asked, also when one has said stop already.
+            stop = any([callback(progress) is True for callback in callbacks])
+            if last:
+                break
+        run.sync_rows()
+
+
+def with_length(config: Any, name: str, length: int) -> Any:
+    """`config` with its number of turns replaced."""
+    return dataclasses.replace(config, **{name: length})

@@ -1,0 +1,65 @@
+"""The two phases of a run, each as one entry of a table: what its directory holds beyond what all have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from mepol.envs.domain import Domain
+from mepol.envs.make import Environments
+from mepol.errors import RunError
+from mepol.evaluation.assess import Protocol
+from mepol.runs.tables import Table
+
+C = TypeVar("C")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Phase(Generic[C, R]):
+    """A kind of run. A turn is one step of its loop: an epoch of exploration, an iteration of fine-tuning."""
+
+    name: str
+    turn: str
+    """What a turn is called, and the column of metrics.csv that counts them."""
+    config: type[C]
+    """Dataclass of its settings."""
+    metrics: Table[R]
+    """metrics.csv: one row a policy."""
+    score: str
+    """The column that says which policy is the best."""
+    learnt: str
+    """The column that is empty in the row of a policy that was measured but not improved: a run's last."""
+    marker: str
+    """A setting that no other phase has: what tells a config.json of this phase."""
+    names: Callable[[C], Iterable[str]]
+    """Names in the settings that may ask for an import (`module:name`)."""
+    length: Callable[[C], int]
+    """Turns of a whole run."""
+    environments: Callable[[C, Any], Environments]
+    """What makes its environment: from the settings, and the objects that were handed in (or None)."""
+    domain: Callable[[Any, C], Domain]
+    """What a live environment says of itself under the settings; for runs that did not store it."""
+    protocol: Callable[[C], Protocol]
+    """How it is measured."""
+    details: Table[Any] | None = None
+    """A second table, with any number of rows a turn."""
+
+
+PHASES: dict[str, Phase[Any, Any]] = {}
+"""Filled by the rooms `exploration` and `finetuning`."""
+
+
+def register(phase: Phase[C, R]) -> Phase[C, R]:
+    """Make run directories of `phase` known to everything that opens one."""
+    PHASES[phase.name] = phase
+    return phase
+
+
+def phase_of(settings: Any) -> Phase[Any, Any]:
+    """The phase whose settings these are (a config.json as plain values)."""
+    found = [phase for phase in PHASES.values() if isinstance(settings, dict) and phase.marker in settings]
+    if len(found) != 1:
+        raise RunError(f"its config.json is of no known kind of run ({' or '.join(PHASES)})")
+    return found[0]

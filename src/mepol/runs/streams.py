@@ -1,0 +1,32 @@
+"""Randomness is an argument: each draw of a run depends on (seed, stream, turn) and on nothing else."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Stream(IntEnum):
+    """Independent random streams; a turn is an epoch of exploration or an iteration of fine-tuning."""
+
+    WEIGHTS = 0
+    ZERO_MEAN = 1
+    BATCH = 2
+    EVALUATION = 3
+    FRESH = 4  # evaluations on request, apart from those of the run itself
+    FILM = 5
+    DENSITY = 6  # rollouts of the mixture of MaxEnt
+    ORACLE = 7  # training of its policies
+    CRITIC = 8  # initial weights of the rule `advantage`
+    # Fine-tuning, apart from an exploration with the same seed.
+    TASK_WEIGHTS = 1000
+    TASK_LEARNER = 1001
+    TASK_STARTS = 1002
+    TASK_ITERATION = 1003
+    TASK_WARM_UP = 1004
+
+
+def stream(seed: int, which: Stream, turn: int = 0) -> np.random.SeedSequence:
+    """The seed of one stream at one turn."""
+    return np.random.SeedSequence(seed, spawn_key=(int(which), turn))

@@ -1,0 +1,125 @@
+"""Tables as typed CSV: one dataclass is one line, None an empty cell; read back with the line at fault named.
+
+A table grows by whole lines. A last line without its end is what a kill left, and does not count.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import types
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, get_args, get_type_hints
+
+from mepol.errors import RunError
+from mepol.runs.files import read_text
+from mepol.runs.text import cell
+
+R = TypeVar("R")
+MAX_BYTES = 1 << 26  # of a table: a run of a hundred thousand epochs stays below
+MAX_ROWS = 1_000_000
+LARGEST = 1e100  # no number of a run is larger, and figures cannot show them
+
+
+@dataclass(frozen=True)
+class Table(Generic[R]):
+    """A kind of table: the dataclass `row` says the columns and their types (int, float, str, and these or None).
+
+    name: of the file in a run directory.
+    """
+
+    name: str
+    row: type[R]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(f.name for f in dataclasses.fields(self.row))  # type: ignore[arg-type]
+
+    @property
+    def head(self) -> str:
+        """The first line."""
+        return csv_line(self.columns)
+
+    def line(self, row: R) -> str:
+        """One row as a line."""
+        return csv_line(getattr(row, name) for name in self.columns)
+
+    def read(self, path: Path) -> list[R]:
+        """The whole lines of `path` as rows; anything that is none is a RunError naming the line.
+
+        A table of an earlier version may lack columns, which are then None.
+        """
+        try:
+            text = read_text(path, MAX_BYTES)
+        except (OSError, UnicodeDecodeError) as fault:
+            raise RunError(f"cannot read {path}: {fault}") from fault
+        whole = text[: text.rfind("\n") + 1]
+        lines = csv.reader(io.StringIO(whole, newline=""), strict=True)
+        try:
+            columns = next(lines, [])
+            self._check_head(columns, path)
+            kinds = [self._kinds[name] for name in columns]
+            rows: list[R] = []
+            for number, cells in enumerate(lines, start=2):
+                if number > MAX_ROWS:
+                    raise RunError(f"{path} has more than {MAX_ROWS} lines")
+                rows.append(self._parse(columns, kinds, cells, f"{path}, line {number}"))
+        except csv.Error as fault:
+            raise RunError(f"cannot read {path}: {fault}") from fault
+        return rows
+
+    def _check_head(self, columns: Sequence[str], path: Path) -> None:
+        needed = [f.name for f in dataclasses.fields(self.row) if f.default is dataclasses.MISSING]  # type: ignore[arg-type]
+        good = len(set(columns)) == len(columns) and set(columns) <= set(self.columns)
+        if not good or not set(needed) <= set(columns):
+            raise RunError(f"{path} does not start with the columns {', '.join(self.columns)}")
+
+    @property
+    def _kinds(self) -> dict[str, tuple[type, bool]]:
+        """The plain type of each column, and whether it may be empty."""
+        found = {}
+        for name, hint in get_type_hints(self.row).items():
+            parts = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+            found[name] = next(p for p in parts if p is not type(None)), type(None) in parts
+        return found
+
+    def _parse(self, columns: Sequence[str], kinds: Sequence[tuple[type, bool]], cells: list[str], where: str) -> R:
+        if len(cells) != len(columns):
+            raise RunError(f"{where}: {len(cells)} cells, where {len(columns)} columns are")
+        try:
+            values = {name: _value(text, *kind) for name, kind, text in zip(columns, kinds, cells, strict=True)}
+        except ValueError as fault:
+            raise RunError(f"{where}: {fault}") from fault
+        return self.row(**values)
+
+
+def _value(text: str, kind: type, may_be_empty: bool) -> Any:
+    """The value of one cell; ValueError where it is none of its kind."""
+    if text == "" and may_be_empty:
+        return None
+    if kind is str:
+        return text
+    if len(text) > 40:
+        raise ValueError(f"{text[:20]!r}... is not a number that a run writes")
+    value = kind(text)
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        raise ValueError(f"{text!r} is not a number that a run writes")
+    return value
+
+
+def csv_line(values: Iterable[object]) -> str:
+    """One line of CSV; None is empty, and text cannot be taken for a formula."""
+    buffer = io.StringIO()
+    cells = ("" if v is None else cell(v) if isinstance(v, str) else v for v in values)
+    csv.writer(buffer, lineterminator="\n").writerow(list(cells))
+    return buffer.getvalue()
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A whole table as text."""
+    return csv_line(columns) + "".join(csv_line(row) for row in rows)
