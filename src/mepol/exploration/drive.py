@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -115,14 +114,14 @@ def search_neighbours(batch: Batch, domain: Domain, config: ExploreConfig) -> Ne
 
 def threads(config: ExploreConfig) -> int:
     """CPU threads that a run uses."""
-    return config.threads or os.cpu_count() or 1
+    return config.machine.cores
 
 
 def evaluate_policy(
     actor: Actor, config: ExploreConfig, *, trajectories: int, seed: np.random.SeedSequence
 ) -> Evaluation:
     """Measure `actor` on fresh trajectories with the run's own horizon, features, k and grid."""
-    with closing(env_of(config, trajectories), config.env_time_limit) as env:
+    with closing(env_of(config, trajectories), config.machine.env_time_limit) as env:
         domain = Domain.of(env, config)
         check_fit(actor, domain, config)
         ascent = config.ascent
@@ -135,7 +134,7 @@ def evaluate_policy(
             eps=ascent.eps,
             grid=domain.grid,
             seed=seed,
-            time_limit=config.env_time_limit,
+            time_limit=config.machine.env_time_limit,
         )
 
 
@@ -196,7 +195,7 @@ def resume(path: Path, *, epochs: int | None = None, report: Report = lambda _: 
 def _workshop(config: ExploreConfig) -> Iterator[tuple[VectorEnv[Any, Any, Any], Domain]]:
     """The environment of a run and what it says of itself, with the run's threads in force."""
     torch.set_num_threads(threads(config))
-    with closing(env_of(config, config.trajectories), config.env_time_limit) as env:
+    with closing(env_of(config, config.trajectories), config.machine.env_time_limit) as env:
         yield env, Domain.of(env, config)
 
 
@@ -240,7 +239,7 @@ def _drive(
             raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
         seed = stream(config.seed, Stream.BATCH, epoch)
         with clock.time("sample"):
-            batch = collect(policy, env, config.horizon, seed=seed, time_limit=config.env_time_limit)
+            batch = collect(policy, env, config.horizon, seed=seed, time_limit=config.machine.env_time_limit)
         if epoch == 0 and config.policy.standardise:
             standardise_inputs(policy, batch, domain, config.policy.input_range)
         return batch

@@ -65,7 +65,7 @@ def is_finished(run: Run) -> bool:
 
 def _untrained(config: ExploreConfig) -> Actor:
     """The zero-mean Gaussian that MEPOL starts from (the paper's "random"), or uniform actions."""
-    with closing(env_of(config, 1), config.env_time_limit) as env:
+    with closing(env_of(config, 1), config.machine.env_time_limit) as env:
         if config.explorer == "uniform":
             return UniformActor.of(env)
         return make_policy(config, Domain.of(env, config))

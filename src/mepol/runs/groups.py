@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from mepol.evaluation.statistics import Interval, iqm_interval, mean_interval
 from mepol.runs.directory import MetricsRow, Run
-from mepol.settings import flat_settings
+from mepol.runs.machine import MACHINE_SETTINGS
+from mepol.settings import flat_settings, hashable
 
-IGNORED = ("seed", "threads", "env_time_limit", "checkpoint_epochs", "checkpoint_minutes", "ceiling")
+IGNORED = ("seed", "ceiling", *MACHINE_SETTINGS)
 """Settings that change no number, and the seed."""
 
 
@@ -30,9 +31,10 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     found: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         settings = _settings(run)
-        found.setdefault(tuple(settings.values()), []).append(run)
+        found.setdefault(tuple(settings.items()), []).append(run)
     tables = [_settings(members[0]) for members in found.values()]
-    differing = [name for name in tables[0] if len({table[name] for table in tables}) > 1] if tables else []
+    every = dict.fromkeys(name for table in tables for name in table)  # an explorer may have settings of its own
+    differing = [name for name in every if len({table[name] for table in tables if name in table}) > 1]
     shown = [name for name in differing if name not in ("env", "explorer")]
     names = [_name(table, differing, shown) for table in tables]
     return [
@@ -42,7 +44,7 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    return {name: value for name, value in flat_settings(run.config).items() if name not in IGNORED}
+    return {name: hashable(value) for name, value in flat_settings(run.config).items() if name not in IGNORED}
 
 
 def _name(table: dict[str, Any], differing: list[str], shown: list[str]) -> str:
@@ -50,8 +52,9 @@ def _name(table: dict[str, Any], differing: list[str], shown: list[str]) -> str:
     head = str(table.get("explorer", "mepol"))
     if "env" in differing:
         head = f"{table['env']} {head}"
-    rest = [f"{name}={_short(table[name])}" for name in shown[:4]]
-    return " ".join([head, *rest, *(["..."] if len(shown) > 4 else [])])
+    own = [name for name in shown if name in table]
+    rest = [f"{name}={_short(table[name])}" for name in own[:4]]
+    return " ".join([head, *rest, *(["..."] if len(own) > 4 else [])])
 
 
 def _short(value: Any) -> str:

@@ -47,7 +47,7 @@ class Keeper:
         """Note the end of an epoch that drew `samples`; its row must already be in metrics.csv."""
         # One assignment: a signal finds either the epoch before or this one, never a mixture.
         self._held = self._hold(Position(self.position.epoch + 1, self.position.samples + samples))
-        often = self._run.config.checkpoints
+        often = self._run.config.machine
         many = self.position.epoch - self._saved.position.epoch >= often.checkpoint_epochs
         if many or time.monotonic() - self._saved_at >= 60.0 * often.checkpoint_minutes:
             self._write()
