@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gamma
 
-from mepol.exploration.config import MaxEntConfig
+from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.exploration.maxent.density import Density
 
 POINTS = 1_000_000

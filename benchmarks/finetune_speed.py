@@ -24,12 +24,13 @@ from mepol.finetuning.run import scratch_policy
 from mepol.finetuning.tasks import TASKS, make_task
 from mepol.sampling.collect import collect
 from mepol.sb3.adapter import BatchedVecEnv
+from mepol.settings import with_settings
 
 
 def measure(task: str, algo: str, repetitions: int) -> dict[str, float]:
     """Median steps a second of both ways."""
     config = default_config(task)
-    config = type(config)(**{**config.__dict__, "algo": algo, "threads": 1})
+    config = with_settings(config, {"algo": algo, "threads": 1})
     raw_env = make_task(TASKS[task], config.lanes, horizon=config.horizon, threads=1).base
     env = BatchedVecEnv(make_task(TASKS[task], config.lanes, horizon=config.horizon, threads=1))
     state_dim = raw_env.single_observation_space.shape[0]

@@ -38,7 +38,7 @@ ROUNDS, STEPS, ROWS = 3, 500, 1000  # of the critic's regression: targets are ma
 def sample(policy: GaussianPolicy, config: ExploreConfig, count: int) -> tuple[list[Batch], list[Array]]:
     """Batches, and the (M, T) standardised log-volumes around their particles: what the rule calls a reward."""
     batches, rewards = [], []
-    with closing(env_of(config, config.trajectories), config.env_time_limit) as env:
+    with closing(env_of(config, config.trajectories), config.machine.env_time_limit) as env:
         domain = Domain.of(env, config)
         for number in range(count):
             batch = collect(policy, env, config.horizon, seed=stream(config.seed + 1, Stream.BATCH, number))

@@ -14,6 +14,7 @@ from mepol.algorithm.batch import Batch
 from mepol.algorithm.config import AscentConfig, PolicyConfig
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.exploration.config import EvaluationConfig, ExploreConfig
+from mepol.runs.machine import MachineConfig
 
 settings.register_profile("mepol", deadline=None, max_examples=40, derandomize=True, database=None)
 settings.load_profile("mepol")
@@ -25,7 +26,7 @@ TINY = ExploreConfig(
     trajectories=4,
     epochs=2,
     seed=7,
-    threads=1,
+    machine=MachineConfig(threads=1),
     ascent=AscentConfig(k=4, learning_rate=1e-4, max_steps=3, eps=1e-15),
     policy=PolicyConfig(hidden=(16, 16), log_std=-1.5, zero_mean_steps=5),
     evaluation=EvaluationConfig(evaluate_every=0, evaluation_trajectories=5, heatmap_axes="x,y"),
@@ -38,7 +39,7 @@ def tiny() -> Callable[..., ExploreConfig]:
 
     def make(**changes: object) -> ExploreConfig:
         config = TINY
-        for room in ("ascent", "policy", "evaluation"):
+        for room in ("ascent", "policy", "evaluation", "machine"):
             part = getattr(config, room)
             own = {f.name for f in dataclasses.fields(part)} & set(changes)
             config = dataclasses.replace(

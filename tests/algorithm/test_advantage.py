@@ -22,6 +22,7 @@ from mepol.envs.make import make_env
 from mepol.errors import ConfigError
 from mepol.exploration.drive import Stream, explore, resume, stream
 from mepol.neighbours import neighbours
+from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import policy_bytes
 from mepol.sampling.collect import collect
 from mepol.settings import with_settings
@@ -171,7 +172,7 @@ def test_an_interrupted_run_by_advantages_ends_in_the_same_bits(tiny: Callable, 
 
 def test_threads_change_no_digit_of_a_run_by_advantages(tiny: Callable, tmp_path: Path) -> None:
     base = with_settings(tiny(horizon=300, trajectories=10, epochs=2), FAST | {"minibatch": 1000, "hidden": (128, 96)})
-    runs = [explore(dataclasses.replace(base, threads=n), tmp_path / str(n)) for n in (1, 2)]
+    runs = [explore(dataclasses.replace(base, machine=MachineConfig(threads=n)), tmp_path / str(n)) for n in (1, 2)]
     torch.set_num_threads(1)
     assert runs[0].policy_path.read_bytes() == runs[1].policy_path.read_bytes()
 

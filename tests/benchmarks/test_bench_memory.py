@@ -13,6 +13,7 @@ from bench import CASES, Peak, bench_memory, peak_memory
 from bench.memory import Case, run_case
 from mepol.errors import RunError
 from mepol.exploration.presets import preset
+from mepol.runs.machine import MachineConfig
 
 
 def test_the_peak_is_at_least_what_is_resident_now() -> None:
@@ -28,7 +29,7 @@ def test_a_case_runs_one_epoch_and_an_evaluation() -> None:
         config,
         trajectories=3,
         horizon=20,
-        threads=1,
+        machine=MachineConfig(threads=1),
         policy=dataclasses.replace(config.policy, hidden=(8,), zero_mean_steps=1),
         evaluation=dataclasses.replace(config.evaluation, evaluation_trajectories=2),
     )

@@ -254,7 +254,10 @@ def test_nothing_typed_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> No
         ),
         (["explore", "gridworld", "--features", "z"], ["no feature 'z'", "x, y"]),
         (["explore", "gridworld", "--heatmap-low", "0", "0", "--heatmap-high", "0", "1"], ["'x'", "zero-width"]),
-        (["explore", "gridworld", "--heatmap-low", "-inf", "0"], ["'x' is unbounded"]),
+        (
+            ["explore", "gridworld", "--heatmap-low", "-inf", "0"],
+            ["heatmap_low = (-inf, 0.0)", "finite"],
+        ),
         (["evaluate", "some/run", "--trajectories", "0"], ["trajectories = 0", "at least 1"]),
         (["evaluate", "some/run", "--seed", "-1"], ["seed = -1"]),
     ],
@@ -398,7 +401,7 @@ def test_flags_reach_the_config(tmp_path: Path, capsys: pytest.CaptureFixture[st
     typed = [word for pair in flags.items() for word in pair]
     assert run_main(["explore", "gridworld", *SMALL, *typed, "--out", str(out)], capsys)[0] == 0
     config = Run.open(out).config
-    assert (config.seed, config.epochs, config.threads) == (9, 0, int(threads))
+    assert (config.seed, config.epochs, config.machine.threads) == (9, 0, int(threads))
     assert (config.ascent.kl_threshold, config.ascent.max_steps) == (2.5, 7)
 
 

@@ -87,7 +87,7 @@ def test_a_study_is_its_preset_with_settings_and_variants() -> None:
 
 def test_threads_are_the_studys_own_or_else_the_share_of_each_member() -> None:
     study = study_of({"preset": "ant", "seeds": 1, "variant": [{"name": "own", "threads": 3}, {"name": "share"}]})
-    assert [m.config.threads for m in study.members(Path("x"), 2)] == [3, 2]
+    assert [m.config.machine.threads for m in study.members(Path("x"), 2)] == [3, 2]
 
 
 @pytest.mark.parametrize(

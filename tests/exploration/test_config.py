@@ -12,9 +12,10 @@ import pytest
 
 from mepol.algorithm.config import AscentConfig, PolicyConfig
 from mepol.errors import ConfigError
-from mepol.exploration.config import CheckpointConfig, EvaluationConfig, ExploreConfig
+from mepol.exploration.config import EvaluationConfig, ExploreConfig
 from mepol.exploration.presets import PRESETS
 from mepol.runs.directory import read_json
+from mepol.runs.machine import MachineConfig
 from mepol.settings import from_json, to_json
 
 GOOD = ExploreConfig(env="mepol/GridWorld-v0")
@@ -60,11 +61,11 @@ LIMITS: list[tuple[type, str, list[Any], Any]] = [
     (ExploreConfig, "trajectories", [0, -1], 1),
     (ExploreConfig, "epochs", [-1], 0),
     (ExploreConfig, "seed", [-1, 2**63], 2**63 - 1),
-    (ExploreConfig, "threads", [-1], 0),
-    (ExploreConfig, "env_time_limit", [-1.0, math.inf, math.nan], 0.0),
+    (MachineConfig, "threads", [-1], 0),
+    (MachineConfig, "env_time_limit", [-1.0, math.inf, math.nan], 0.0),
     (AscentConfig, "max_entropy_drop", [0.0, -1.0, math.nan], 1e-9),
-    (CheckpointConfig, "checkpoint_epochs", [0, -1], 1),
-    (CheckpointConfig, "checkpoint_minutes", [-1.0, math.nan], 0.0),
+    (MachineConfig, "checkpoint_epochs", [0, -1], 1),
+    (MachineConfig, "checkpoint_minutes", [-1.0, math.nan], 0.0),
 ]
 
 

@@ -32,6 +32,7 @@ from mepol.exploration.drive import (
 )
 from mepol.exploration.presets import preset
 from mepol.runs.directory import TIMES, Run
+from mepol.runs.machine import MachineConfig
 from mepol.sampling.collect import collect
 
 
@@ -70,7 +71,7 @@ def test_the_number_of_threads_changes_no_digit(tmp_path: Path) -> None:
         ascent=dataclasses.replace(paper.ascent, max_steps=3),
         evaluation=dataclasses.replace(paper.evaluation, evaluation_trajectories=5, evaluate_every=0),
     )
-    runs = [explore(dataclasses.replace(config, threads=n), tmp_path / str(n)) for n in (1, 2)]
+    runs = [explore(dataclasses.replace(config, machine=MachineConfig(threads=n)), tmp_path / str(n)) for n in (1, 2)]
     torch.set_num_threads(1)
     assert_same_run(*runs)
 
@@ -317,7 +318,7 @@ def test_a_config_made_by_hand_runs(tmp_path: Path) -> None:
         horizon=30,
         trajectories=2,
         epochs=1,
-        threads=1,
+        machine=MachineConfig(threads=1),
         ascent=AscentConfig(max_steps=1),
         policy=PolicyConfig(zero_mean_steps=5),
         evaluation=EvaluationConfig(evaluation_trajectories=2),

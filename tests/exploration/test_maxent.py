@@ -14,8 +14,9 @@ from sklearn.neighbors import KernelDensity
 from mepol.cli import main
 from mepol.envs.make import make_env
 from mepol.errors import ConfigError
-from mepol.exploration.config import ExploreConfig, MaxEntConfig
+from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import explore, is_finished, load_actor, resume
+from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.exploration.maxent.density import Density
 from mepol.exploration.maxent.maxent import reward_of
 from mepol.exploration.maxent.mixture import load_mixture
@@ -40,7 +41,7 @@ def small(tiny: Callable) -> Callable[..., ExploreConfig]:
         explorer="maxent",
         hidden=(8,),
         evaluate_every=1,
-        maxent=dataclasses.replace(RIVAL, **changes.pop("maxent", {})),
+        rival=dataclasses.replace(RIVAL, **changes.pop("rival", {})),
         **changes,
     )
 
@@ -152,7 +153,7 @@ def test_trpos_policy_becomes_one_of_ours() -> None:
 
 
 def test_training_earns_reward_and_leaves_global_randomness_alone(small: Callable) -> None:
-    config = small(horizon=20, maxent={"trpo_iterations": 12, "trpo_steps": 400})
+    config = small(horizon=20, rival={"trpo_iterations": 12, "trpo_steps": 400})
     assert batch_shape(config) == (20, 20)
     assert [critic_batch(n) for n in (4000, 5000, 500, 80, 127 * 131)] == [125, 125, 125, 80, 127]
     env = make_env(config.env, 20)
@@ -201,7 +202,7 @@ def test_a_run_grows_a_mixture_and_resumes_between_rounds(small: Callable, tmp_p
     assert [row.index for row in cut.rows()] == [row.index for row in rows]
     longer = resume(cut.path, epochs=3)
     assert [row.epoch for row in longer.rows()] == [0, 1, 2, 3]
-    assert Run.open(cut.path).config.maxent.mixture_size == 3
+    assert Run.open(cut.path).config.rival.mixture_size == 3
     with pytest.raises(ConfigError, match="epochs = 1"):
         resume(cut.path, epochs=1)
 
@@ -234,8 +235,9 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_presets_hold_the_papers_tables(name: str) -> None:
-    m = PRESETS[name].config.maxent
+    m = PRESETS[name].config_for("maxent").rival
     found = (m.mixture_size, m.density_horizon, m.density_trajectories, m.density_bandwidth, m.density_pca)
     assert (*found, m.trpo_iterations, m.trpo_steps) == TABLES[name]
     assert (m.density_kernel, m.trpo_kl, m.trpo_discount) == ("epanechnikov", 0.1, 0.99)
-    assert "paper" in PRESETS[name].sources["density_bandwidth"]
+    sources = {row.setting: row.source for row in PRESETS[name].rows_for("maxent")}
+    assert "paper" in sources["density_bandwidth"]

@@ -17,6 +17,7 @@ from mepol.evaluation import mean_interval
 from mepol.finetuning.config import FinetuneConfig, TrpoConfig
 from mepol.finetuning.curves import Curve, learners, learning_band, merged, read_curves
 from mepol.finetuning.store import FinetuneRow, FinetuneRun
+from mepol.runs.machine import MachineConfig
 
 BASE = FinetuneConfig(task="grid-goal1", iterations=4, stop_return=0.95, stop_after=2)
 
@@ -38,7 +39,7 @@ def write(tmp_path: Path):
 def test_learners_are_told_apart_by_algorithm_start_and_settings(write):
     runs = [
         write("a1", [0], seed=1, init="runs/explorer-seed-1"),
-        write("a0", [0], seed=0, init="runs/explorer-seed-0", threads=2),
+        write("a0", [0], seed=0, init="runs/explorer-seed-0", machine=MachineConfig(threads=2)),
         write("b", [0]),
         write("c", [0], algo="smm"),
         write("d", [0], task="grid-goal2"),

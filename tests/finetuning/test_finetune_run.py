@@ -11,12 +11,14 @@ import pytest
 
 from mepol.cli import main
 from mepol.errors import ConfigError, MepolError, RunError
+from mepol.exploration.presets import PRESETS
 from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
 from mepol.finetuning.learners import drawing_from
-from mepol.finetuning.presets import SOURCES, default_config
+from mepol.finetuning.presets import default_config, task_rows
 from mepol.finetuning.run import finetune, measures, resume
 from mepol.finetuning.store import FinetuneRun
 from mepol.finetuning.tasks import TASKS
+from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import load_policy, save_policy
 from mepol.sb3.adapter import Episode
 
@@ -25,7 +27,7 @@ TINY = FinetuneConfig(
     iterations=3,
     horizon=10,
     hidden=(8, 8),
-    threads=1,
+    machine=MachineConfig(threads=1),
     trpo=TrpoConfig(steps=40, value_passes=1, value_minibatches=2, cg_steps=2),
     ppo=PpoConfig(steps=40, passes=1, minibatches=2),
     sac=SacConfig(steps=20, updates=3, batch=8, buffer=1000, warmup=20),
@@ -67,7 +69,7 @@ def test_a_crash_in_the_middle_costs_nothing_but_the_iteration_under_way(tmp_pat
 
 
 def test_a_damaged_checkpoint_is_passed_over_and_a_foreign_one_refused(tmp_path):
-    config = dataclasses.replace(TINY, checkpoint_minutes=0.0)
+    config = dataclasses.replace(TINY, machine=MachineConfig(threads=1, checkpoint_minutes=0.0))
     run = finetune(config, tmp_path / "run")
     newest = run.checkpoints()[0]
     expected = content(run)
@@ -186,9 +188,8 @@ def test_presets_are_the_papers_tables():
         assert (c.trpo.discount, c.sac.discount, c.sac.learning_rate, c.sac.batch, c.sac.buffer) == (
             *(0.99, 0.99, 3e-4, 256, 10**6),
         )
-    for name in SOURCES:
-        room, _, field = name.rpartition(".")
-        assert hasattr(getattr(c, room) if room else c, field)
+        explored = PRESETS[TASKS[name].explorer].config.policy
+        assert (c.hidden, c.log_std) == (explored.hidden, explored.log_std)
 
 
 def test_every_setting_of_the_learners_has_a_name_and_presets_lists_their_sources(capsys, monkeypatch):
@@ -196,7 +197,7 @@ def test_every_setting_of_the_learners_has_a_name_and_presets_lists_their_source
     settings = dotted_settings(config)
     assert (settings["trpo.kl"], settings["sac.updates"], settings["horizon"]) == (1e-4, 12_000, 1200)
     assert "sac.tau" not in dotted_settings(config, config.rooms)
-    assert set(SOURCES) <= set(settings)
+    assert {row.setting for row in task_rows("grid-goal1")} <= set(settings)
     monkeypatch.setenv("COLUMNS", "150")
     assert main(["presets"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -30,6 +30,7 @@ from mepol.exploration.config import EvaluationConfig, ExploreConfig
 from mepol.exploration.drive import explore
 from mepol.runs.checkpoint import Learner, load_checkpoint
 from mepol.runs.directory import Run, read_metrics
+from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import policy_bytes
 
 MEMORY = 256 * 2**20
@@ -39,7 +40,7 @@ CONFIG = ExploreConfig(
     horizon=12,
     trajectories=3,
     epochs=4,
-    threads=1,
+    machine=MachineConfig(threads=1),
     ascent=AscentConfig(k=4, learning_rate=1e-3, max_steps=2, eps=1e-9, max_entropy_drop=100.0),
     policy=PolicyConfig(hidden=(8,), zero_mean_steps=1),
     evaluation=EvaluationConfig(evaluation_trajectories=3, heatmap_axes="x,y"),

@@ -24,6 +24,8 @@ import crash
 import toys
 
 import mepol.cli
+import mepol.commands.explore
+import mepol.commands.resume
 
 toys.register()
 
@@ -94,7 +96,7 @@ def sabotage(
     """
     os.environ.update(environ or {})
     if not figures:
-        mepol.cli._print_summary = lambda run: None
+        mepol.commands.explore.print_summary = lambda run: None
     if file_size is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
     if clock:

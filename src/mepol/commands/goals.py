@@ -64,13 +64,12 @@ def command(arguments: list[str]) -> None:
 def measure(run: Run, trajectories: int, seed: int) -> tuple[GoalCoverage, Grid]:
     """Roll the run's newest policy afresh and see which goals it meets."""
     config = run.config
-    with closing(env_of(config, trajectories), config.env_time_limit) as env:
+    with closing(env_of(config, trajectories), config.machine.env_time_limit) as env:
         grid = Domain.of(env, config).grid
         if grid is None:
             raise ConfigError(f"{run.path} has no grid of goals: its config needs heatmap_low and heatmap_high")
-        batch = collect(
-            run.load_policy(), env, config.horizon, seed=stream(seed, Stream.FRESH, 1), time_limit=config.env_time_limit
-        )
+        limit, fresh = config.machine.env_time_limit, stream(seed, Stream.FRESH, 1)
+        batch = collect(run.load_policy(), env, config.horizon, seed=fresh, time_limit=limit)
     return goal_coverage(batch, grid, reachable_cells(config.env, grid)), grid
 
 

@@ -28,7 +28,6 @@ from mepol.exploration.sweep import (
 )
 from mepol.runs.directory import Run
 from mepol.runs.groups import Group
-from mepol.settings import with_settings
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def command(arguments: list[str]) -> None:
         if missing := [o for o in parsed.only if all(o not in (m.name, m.variant) for m in chosen)]:
             raise ConfigError(f"no member {missing[0]!r}; there are {', '.join(m.name for m in members)}")
         members = chosen
-    each = " or ".join(str(t) for t in sorted({m.config.threads for m in members}))
+    each = " or ".join(str(t) for t in sorted({m.config.machine.threads for m in members}))
     stdout.print(f"{len(members)} runs in {out}, {parsed.jobs} at a time with {each} threads each")
     outcomes = _with_progress(members, parsed.jobs)
     stdout.print(f"summary {write_summary(outcomes, out)}")
@@ -82,10 +81,8 @@ def _study(parsed: SweepArguments) -> tuple[str, Study]:
     """Name and content of what was asked for, with the seeds and settings of the command line."""
     path = Path(parsed.study)
     from_file = path.suffix == ".toml" or path.is_file()
-    study = read_study(path) if from_file else study_of({"preset": parsed.study, "seeds": 8})
-    if parsed.set:
-        changes = dict(_assignment(text) for text in parsed.set)
-        study = replace(study, variants={name: with_settings(c, changes) for name, c in study.variants.items()})
+    changes = dict(_assignment(text) for text in parsed.set)
+    study = read_study(path, changes) if from_file else study_of({"preset": parsed.study, "seeds": 8}, changes)
     if parsed.seeds is not None:
         study = replace(study, seeds=seeds_of(parsed.seeds))
     return path.stem if from_file else parsed.study, study

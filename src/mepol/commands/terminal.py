@@ -1,9 +1,10 @@
-"""What every command shares: where it prints, and how it reads its arguments."""
+"""What every command shares: where it prints, how it reads its arguments, and what a user is told who stops it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -23,12 +24,37 @@ def at_least(name: str, value: int, least: int) -> None:
         raise ConfigError(f"{name} = {value} is not possible: it must be at least {least}")
 
 
+def plain(text: object) -> str:
+    """`text` with control characters spelt out: a stranger's file name moves no cursor and sets no title."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(text))
+
+
+# --- Arguments ------------------------------------------------------------------------------------------------------
+
+
 def parse(kind: Any, arguments: list[str], prog: str, default: Any = None) -> Any:
     """Arguments into a dataclass; nested settings become flat flags."""
     flat = Annotated[kind, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes]
     extra = {} if default is None else {"default": default}
     return tyro.cli(flat, prog=prog, args=arguments, **extra)
 
+
+def parse_some(kind: Any, arguments: list[str], prog: str) -> tuple[Any, list[str]]:
+    """The arguments that `kind` knows, and the rest: what they say decides how the rest is read.
+
+    Help is an argument like any other here, so that it can speak of the rest too.
+    """
+    known = Annotated[kind, tyro.conf.FlagCreatePairsOff]
+    parsed, rest = tyro.cli(known, prog=prog, args=arguments, return_unknown_args=True, add_help=False)
+    return parsed, list(rest)
+
+
+def parse_rest(kind: Any, arguments: list[str], prog: str, default: Any) -> Any:
+    """What `parse_some` left, over the settings in `default`."""
+    return tyro.cli(kind, prog=prog, args=arguments, default=default, add_help=False)
+
+
+# --- Progress -------------------------------------------------------------------------------------------------------
 
 Tell = Callable[[int, int, str, bool], None]
 
@@ -40,10 +66,10 @@ def counting(noun: str, total: int) -> Iterator[Tell]:
     Yields tell(done, total, text, keep): on a terminal, only what is to be kept becomes a line of its own.
     """
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}"),
+        TextColumn("{task.fields[state]}", markup=False),
         TimeRemainingColumn(),
     )
     live = stdout.is_terminal
@@ -56,3 +82,31 @@ def counting(noun: str, total: int) -> Iterator[Tell]:
                 bar.console.print(f"{noun} {done:4d}/{total}  {text}")
 
         yield tell
+
+
+# --- Being stopped ----------------------------------------------------------------------------------------------------
+
+
+class Terminated(BaseException):
+    """SIGTERM, or SIGHUP of a closed terminal: unwinds like Ctrl-C, so that the run's state reaches the disk."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def resumable(path: Path, command: str) -> Iterator[None]:
+    """Whoever stops the block is told the `command` that goes on, once the run in `path` has been made."""
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as stop:
+        if (path / "config.json").is_file():
+            stop.add_note(command)
+        raise
+
+
+def parting_words(stop: BaseException) -> str:
+    """What is left of the work that `stop` ended, and how to go on."""
+    command = next(iter(getattr(stop, "__notes__", ())), "mepol resume")
+    return f"what was finished is on disk, and {plain(command)} goes on from there"

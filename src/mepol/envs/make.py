@@ -67,8 +67,8 @@ def env_of(config: ExploreConfig, num_envs: int) -> VectorEnv[Any, Any, Any]:
         config.env,
         num_envs,
         ignore_termination=config.ignore_termination,
-        time_limit=config.env_time_limit,
-        threads=config.threads,
+        time_limit=config.machine.env_time_limit,
+        threads=config.machine.threads,
     )
 
 

@@ -63,7 +63,7 @@ def assess(
     k, eps = protocol.k or config.ascent.k, config.ascent.eps
     steps = max(config.horizon, *protocol.horizons, 1)
     actor = as_actor(explorer)
-    with closing(env_of(config, protocol.trajectories), config.env_time_limit) as env:
+    with closing(env_of(config, protocol.trajectories), config.machine.env_time_limit) as env:
         domain = Domain.of(env, config)
         check_fit(actor, domain, config)
         grids = {text: pair_grid(text, domain.names, domain.space, domain.grid) for text in protocol.pairs}
@@ -71,7 +71,7 @@ def assess(
         mask = None if domain.grid is None else reachable_cells(env, domain.grid)
         if protocol.mixing_threshold and domain.grid is None:
             raise ConfigError("mixing_threshold needs a grid: give heatmap_low and heatmap_high")
-        whole = collect(actor, env, steps, seed=seed, time_limit=config.env_time_limit)
+        whole = collect(actor, env, steps, seed=seed, time_limit=config.machine.env_time_limit)
     batch = whole.first(config.horizon)
     threshold, grid = protocol.mixing_threshold, domain.grid
     return Assessment(

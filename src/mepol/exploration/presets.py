@@ -1,4 +1,4 @@
-"""The paper's settings as values, each with where it comes from.
+"""The paper's settings as one table of name, value and source; a preset's config is built from its rows.
 
 "paper" is the table "MEPOL Parameters" of the appendix; "release" is what the authors' code uses where the paper
 is silent; "ours" is neither, and docs/ says why.
@@ -7,15 +7,18 @@ is silent; "ours" is neither, and docs/ says why.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
-from mepol.algorithm.config import AscentConfig, PolicyConfig
+import gymnasium
+
 from mepol.envs import gridworld, gridworld_200d, mountain_car
 from mepol.errors import ConfigError
-from mepol.exploration.config import EvaluationConfig, ExploreConfig, MaxEntConfig
-from mepol.settings import with_settings
+from mepol.exploration.config import ExploreConfig
+from mepol.settings import Row, Rows, built, over, rows, with_settings
 
 
 @dataclass(frozen=True)
@@ -23,217 +26,175 @@ class Preset:
     """A named configuration."""
 
     summary: str
-    config: ExploreConfig
-    sources: dict[str, str]
-    """Setting -> where its value comes from."""
+    rows: Rows
+    """What differs from the general defaults, or has a source for agreeing with them."""
+    rivals: Mapping[str, Rows] = field(default_factory=dict)
+    """The settings of other explorers in the same domain, for when one of them is asked for."""
+
+    @cached_property
+    def config(self) -> ExploreConfig:
+        """The settings, with MEPOL exploring."""
+        return self.config_for("mepol")
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Setting -> where its value comes from."""
+        return {row.setting: row.source for row in self.rows}
+
+    def rows_for(self, explorer: str) -> Rows:
+        """The rows that hold when `explorer` explores."""
+        own = self.rivals.get(explorer, ()) if isinstance(explorer, str) else ()
+        return over(self.rows, Row("explorer", explorer, "asked for"), *own)
+
+    def config_for(self, explorer: str, changes: Mapping[str, Any] | None = None) -> ExploreConfig:
+        """The settings with another explorer, and with its own as the paper has them for this domain.
+
+        changes: settings by flat name that replace the preset's.
+        """
+        asked = (Row(name, value, "asked for") for name, value in (changes or {}).items())
+        return built(ExploreConfig(env=""), over(self.rows_for(explorer), *asked))
 
 
 _PAPER = "paper, table MEPOL Parameters"
-_TABLE = dict.fromkeys(
-    ("epochs", "horizon", "trajectories", "kl_threshold", "learning_rate", "max_steps", "k", "hidden"), _PAPER
-)
 _BINS = "release (bins of its discrete entropy)"
+_DOMAIN = "the domain's"
 
-# What the paper does not say of MaxEnt (eps, weights, coordinates of the density, the first component) is as in the
-# code of Hazan et al. that it adapted; docs/rivals.md lists it.
-_RIVAL = dict.fromkeys(
-    (
-        *("mixture_size", "density_horizon", "density_trajectories", "density_kernel", "density_bandwidth"),
-        *("density_pca", "trpo_iterations", "trpo_steps", "trpo_kl", "trpo_discount"),
-    ),
-    "paper, table MaxEnt Parameters",
-) | dict.fromkeys(("density_eps", "density_features", "mixture_weights", "mixture_draw"), "code of Hazan et al.")
-_RIVAL |= {"density_points": "ours (docs/rivals.md)", "scale_reward": "ours (docs/rivals.md)"}
+# --- MaxEnt ---------------------------------------------------------------------------------------------------------
+# What the paper does not say (eps, weights, coordinates of the density, the first component) is as in the code of
+# Hazan et al. that it adapted; docs/rivals.md lists it.
 
-_MOUNTAIN_CAR = ExploreConfig(
-    env="mepol/MountainCar-v0",
-    epochs=650,
-    horizon=400,
-    trajectories=20,
-    ascent=AscentConfig(k=4, kl_threshold=15.0, learning_rate=1e-4, max_steps=30, eps=1e-15),
-    policy=PolicyConfig(hidden=(300, 300), log_std=-0.5),
-    evaluation=EvaluationConfig(
-        heatmap_axes="position,velocity",
-        heatmap_low=(-1.2, -0.07),
-        heatmap_high=(0.6, 0.07),
-        heatmap_bins=(12, 11),
-        evaluate_every=10,
+_MAXENT = (
+    *rows(
+        "paper, table MaxEnt Parameters",
+        mixture_size=30,
+        density_kernel="epanechnikov",
+        density_pca=0,
+        trpo_iterations=300,
+        trpo_steps=5000,
+        trpo_kl=0.1,
+        trpo_discount=0.99,
     ),
-    maxent=MaxEntConfig(
-        mixture_size=60,
-        density_horizon=400,
-        density_trajectories=100,
-        density_bandwidth=0.1,
-        trpo_iterations=50,
-        trpo_steps=4000,
-    ),
-    ceiling=mountain_car.ENTROPY_CEILING,
+    *rows("code of Hazan et al.", density_eps=1e-3, density_features="all"),
+    *rows("code of Hazan et al.", mixture_weights="uniform", mixture_draw="step"),
+    *rows("ours (docs/rivals.md)", density_points=100_000, scale_reward=True),
 )
 
-_MOUNTAIN_CAR_SOURCES = {
-    **_TABLE,
-    **_RIVAL,
-    "mixture_size": "paper, table MaxEnt Parameters (its figure's caption: 20)",
-    "log_std": "release",
-    "eps": "release",
-    "evaluate_every": "release",
-    "evaluation_trajectories": "release",
-    "heatmap_bins": _BINS,
-    "heatmap_low": _BINS,
-    "heatmap_high": _BINS,
-    "ceiling": "ln of the area of the state box, 1.65 x 0.14",
-}
 
-_LOCOMOTION = ExploreConfig(
-    env="mepol/Ant-v0",
-    features="0:7",
-    epochs=2000,
-    horizon=500,
-    trajectories=20,
-    ascent=AscentConfig(k=4, kl_threshold=15.0, learning_rate=1e-5, max_steps=30),
-    policy=PolicyConfig(hidden=(400, 300), log_std=-0.5),
-    evaluation=EvaluationConfig(
-        heatmap_axes="x,y",
-        heatmap_low=(-12.0, -12.0),
-        heatmap_high=(12.0, 12.0),
-        heatmap_bins=(40, 40),
-        evaluate_every=25,
-    ),
-    maxent=MaxEntConfig(density_horizon=10_000, density_trajectories=10, density_bandwidth=0.2, density_pca=3),
-)
-_HUMANOID_RIVAL = MaxEntConfig(density_horizon=50_000, density_trajectories=20, density_bandwidth=1.0)
-_RELEASED = dict.fromkeys(("log_std", "evaluate_every", "evaluation_trajectories"), "release")
-_LOCOMOTION_SOURCES = {
-    **_TABLE,
-    **_RIVAL,
-    **_RELEASED,
-    "features": "paper, section Task-Agnostic Exploration Learning",
-    "heatmap_axes": "paper, figure of discrete entropies",
-    "heatmap_low": _BINS,
-    "heatmap_high": _BINS,
-    "heatmap_bins": _BINS,
-}
-_HIGHER_LEVEL = {"features": "paper, appendix on higher-level policies", "epochs": "release", "kl_threshold": "release"}
+def _maxent(horizon: int, trajectories: int, bandwidth: float, *others: Row, **table: Any) -> dict[str, Rows]:
+    """The rival's rows in one domain."""
+    density = {"density_horizon": horizon, "density_trajectories": trajectories, "density_bandwidth": bandwidth}
+    return {"maxent": over(_MAXENT, *rows("paper, table MaxEnt Parameters", **density, **table), *others)}
 
-_HAND = replace(
-    _LOCOMOTION,
-    env="mepol/HandReach-v0",
-    features="0:24",
-    horizon=50,
-    trajectories=50,
-    maxent=MaxEntConfig(density_horizon=10_000, density_trajectories=20, density_bandwidth=1.0, trpo_steps=500),
-    evaluation=EvaluationConfig(
-        heatmap_axes="0,1", heatmap_low=(-0.5, -0.8), heatmap_high=(0.2, 0.5), heatmap_bins=(20, 20), evaluate_every=25
-    ),
+
+_CAR_MAXENT = _maxent(
+    400,
+    100,
+    0.1,
+    Row("mixture_size", 60, "paper, table MaxEnt Parameters (its figure's caption: 20)"),
+    trpo_iterations=50,
+    trpo_steps=4000,
 )
-_HAND_SOURCES = {
-    **_TABLE,
-    **_RIVAL,
-    **_RELEASED,
-    "features": "paper: all joint angles",
-    "heatmap_axes": "ours: the wrist",
-}
+_ANT_MAXENT = _maxent(10_000, 10, 0.2, density_pca=3)
+_HUMANOID_MAXENT = _maxent(50_000, 20, 1.0)
+_HAND_MAXENT = _maxent(10_000, 20, 1.0, trpo_steps=500)
+
+# --- The domains ----------------------------------------------------------------------------------------------------
+
+_TABLE = {"trajectories": 20, "kl_threshold": 15.0, "max_steps": 30}  # of every domain in the paper's table
+_GRIDWORLD = (
+    *rows(_DOMAIN, env="mepol/GridWorld-v0", heatmap_axes="x,y"),
+    *rows(_PAPER, epochs=200, horizon=1200, **_TABLE, learning_rate=1e-5, k=50, hidden=(300, 300)),
+    *rows("release", log_std=-1.5, evaluate_every=10, evaluation_trajectories=100),
+    *rows(_BINS, heatmap_bins=(20, 20)),
+    *rows("ln of the free area, 100.25", ceiling=gridworld.ENTROPY_CEILING),
+)
+_MOUNTAIN_CAR = (
+    *rows(_DOMAIN, env="mepol/MountainCar-v0", heatmap_axes="position,velocity"),
+    *rows(_PAPER, epochs=650, horizon=400, **_TABLE, learning_rate=1e-4, k=4, hidden=(300, 300)),
+    *rows("release", log_std=-0.5, eps=1e-15, evaluate_every=10, evaluation_trajectories=100),
+    *rows(_BINS, heatmap_low=(-1.2, -0.07), heatmap_high=(0.6, 0.07), heatmap_bins=(12, 11)),
+    *rows("ln of the area of the state box, 1.65 x 0.14", ceiling=mountain_car.ENTROPY_CEILING),
+)
+_ANT = (
+    *rows(_DOMAIN, env="mepol/Ant-v0"),
+    *rows("paper, section Task-Agnostic Exploration Learning", features="0:7"),
+    *rows(_PAPER, epochs=2000, horizon=500, **_TABLE, learning_rate=1e-5, k=4, hidden=(400, 300)),
+    *rows("release", log_std=-0.5, evaluate_every=25, evaluation_trajectories=100),
+    *rows("paper, figure of discrete entropies", heatmap_axes="x,y"),
+    *rows(_BINS, heatmap_low=(-12.0, -12.0), heatmap_high=(12.0, 12.0), heatmap_bins=(40, 40)),
+)
+_HUMANOID = over(
+    _ANT,
+    *rows(_DOMAIN, env="mepol/Humanoid-v0"),
+    *rows("paper, section Task-Agnostic Exploration Learning", features="0:24"),
+)
+_HAND = over(
+    _ANT,
+    *rows(_DOMAIN, env="mepol/HandReach-v0"),
+    *rows("paper: all joint angles", features="0:24"),
+    *rows(_PAPER, horizon=50, trajectories=50),
+    *rows("ours: the wrist", heatmap_axes="0,1", heatmap_low=(-0.5, -0.8), heatmap_high=(0.2, 0.5)),
+    *rows("ours: the wrist", heatmap_bins=(20, 20)),
+)
+_HIGHER = "paper, appendix on higher-level policies"
 _EXTRA = "paper, caption in Additional Experiments"
-_EXTRA_ASCENT = dict.fromkeys(("k", "horizon", "trajectories", "kl_threshold"), _EXTRA)
+_ALIKE = "as gridworld: the paper does not give them"
 
 PRESETS: dict[str, Preset] = {
     "gridworld": Preset(
-        "four rooms joined by hallways, 2-D; about 4.5 of a possible 4.608 nats after 30 epochs",
-        ExploreConfig(
-            env="mepol/GridWorld-v0",
-            epochs=200,
-            horizon=1200,
-            trajectories=20,
-            ascent=AscentConfig(k=50, kl_threshold=15.0, learning_rate=1e-5, max_steps=30),
-            policy=PolicyConfig(hidden=(300, 300), log_std=-1.5),
-            evaluation=EvaluationConfig(heatmap_axes="x,y", heatmap_bins=(20, 20), evaluate_every=10),
-            ceiling=gridworld.ENTROPY_CEILING,
-        ),
-        {
-            **_TABLE,
-            "log_std": "release",
-            "evaluate_every": "release",
-            "evaluation_trajectories": "release",
-            "heatmap_bins": _BINS,
-            "ceiling": "ln of the free area, 100.25",
-        },
+        "four rooms joined by hallways, 2-D; about 4.5 of a possible 4.608 nats after 30 epochs", _GRIDWORLD
     ),
     "mountain-car": Preset(
-        "an underpowered car between two hills, 2-D; the paper's settings",
-        _MOUNTAIN_CAR,
-        _MOUNTAIN_CAR_SOURCES,
+        "an underpowered car between two hills, 2-D; the paper's settings", _MOUNTAIN_CAR, _CAR_MAXENT
     ),
     "mountain-car-tuned": Preset(
         "the same with the network's input scaled to [-1, 1]: reaches the paper's discrete entropy",
-        replace(_MOUNTAIN_CAR, policy=replace(_MOUNTAIN_CAR.policy, scale_inputs=True)),
-        {**_MOUNTAIN_CAR_SOURCES, "scale_inputs": "ours (docs/mountain-car.md)"},
+        over(_MOUNTAIN_CAR, *rows("ours (docs/mountain-car.md)", scale_inputs=True)),
+        _CAR_MAXENT,
     ),
     "ant": Preset(
-        "a four-legged robot on a plane, 29-D; entropy over torso position and orientation, 7-D",
-        _LOCOMOTION,
-        _LOCOMOTION_SOURCES,
+        "a four-legged robot on a plane, 29-D; entropy over torso position and orientation, 7-D", _ANT, _ANT_MAXENT
     ),
     "ant-xy": Preset(
         "the same, entropy over x and y alone: the start for navigation tasks",
-        replace(_LOCOMOTION, features="x,y", epochs=10_000, ascent=replace(_LOCOMOTION.ascent, kl_threshold=0.05)),
-        {**_LOCOMOTION_SOURCES, **_HIGHER_LEVEL},
+        over(_ANT, *rows(_HIGHER, features="x,y"), *rows("release", epochs=10_000, kl_threshold=0.05)),
+        _ANT_MAXENT,
     ),
     "humanoid": Preset(
         "a humanoid robot on a plane, 47-D; entropy over position, orientation and joint angles, 24-D",
-        replace(_LOCOMOTION, env="mepol/Humanoid-v0", features="0:24", maxent=_HUMANOID_RIVAL),
-        _LOCOMOTION_SOURCES,
+        _HUMANOID,
+        _HUMANOID_MAXENT,
     ),
     "humanoid-xyz": Preset(
         "the same, entropy over x, y and z alone: the start for standing up",
-        replace(_LOCOMOTION, env="mepol/Humanoid-v0", features="x,y,z", maxent=_HUMANOID_RIVAL),
-        {**_LOCOMOTION_SOURCES, **_HIGHER_LEVEL},
+        over(_HUMANOID, *rows(_HIGHER, features="x,y,z"), *rows("release", epochs=2000, kl_threshold=15.0)),
+        _HUMANOID_MAXENT,
     ),
-    "hand-reach": Preset("a robot hand, 63-D; entropy over its 24 joint angles", _HAND, _HAND_SOURCES),
+    "hand-reach": Preset("a robot hand, 63-D; entropy over its 24 joint angles", _HAND, _HAND_MAXENT),
     "hand-reach-fingertips": Preset(
         "the same, entropy over the positions of the five fingertips, 15-D",
-        replace(_HAND, features="48:63", trajectories=100, ascent=replace(_HAND.ascent, kl_threshold=0.05)),
-        {**_HAND_SOURCES, **_EXTRA_ASCENT, "features": _EXTRA},
+        over(_HAND, *rows(_EXTRA, features="48:63", k=4, horizon=50, trajectories=100, kl_threshold=0.05)),
+        _HAND_MAXENT,
     ),
     "ant-maze": Preset(
         "the ant in a walled maze; entropy over x and y",
-        replace(
-            _LOCOMOTION,
-            env="mepol/AntMaze-v0",
-            features="x,y",
-            trajectories=100,
-            ascent=replace(_LOCOMOTION.ascent, k=50, kl_threshold=0.05),
-            evaluation=replace(_LOCOMOTION.evaluation, heatmap_low=(-6.25, -6.25), heatmap_high=(6.25, 6.25)),
-            ceiling=math.log(112.5),
+        over(
+            _ANT,
+            *rows(_DOMAIN, env="mepol/AntMaze-v0"),
+            *rows(_EXTRA, features="x,y", k=50, horizon=500, trajectories=100, kl_threshold=0.05),
+            *rows("the maze's borders", heatmap_low=(-6.25, -6.25), heatmap_high=(6.25, 6.25)),
+            *rows("ln of the area between the walls, 112.5", ceiling=math.log(112.5)),
         ),
-        {
-            **_LOCOMOTION_SOURCES,
-            **_EXTRA_ASCENT,
-            "features": _EXTRA,
-            "heatmap_low": "the maze's borders",
-            "heatmap_high": "the maze's borders",
-            "ceiling": "ln of the area between the walls, 112.5",
-        },
+        _ANT_MAXENT,
     ),
     "gridworld-200d": Preset(
         "a hundred four-room planes at once, 200-D states and actions",
-        ExploreConfig(
-            env="mepol/GridWorld200-v0",
-            epochs=200,
-            horizon=1200,
-            trajectories=20,
-            ascent=AscentConfig(k=50, kl_threshold=15.0, learning_rate=1e-5, max_steps=30),
-            policy=PolicyConfig(hidden=(300, 300), log_std=-1.5),
-            evaluation=EvaluationConfig(
-                heatmap_axes="x1,y1", heatmap_bins=(20, 20), evaluate_every=10, evaluation_trajectories=20
-            ),
-            ceiling=gridworld_200d.ENTROPY_CEILING,
+        over(
+            tuple(Row(row.setting, row.value, _ALIKE) for row in _GRIDWORLD),
+            *rows(_DOMAIN, env="mepol/GridWorld200-v0", heatmap_axes="x1,y1"),
+            *rows("ours: neighbours among 120,000 points in 200-D take minutes", evaluation_trajectories=20),
+            *rows("a hundred times that of one plane", ceiling=gridworld_200d.ENTROPY_CEILING),
         ),
-        {
-            **dict.fromkeys(_TABLE, "as gridworld: the paper does not give them"),
-            "log_std": "as gridworld",
-            "evaluation_trajectories": "ours: neighbours among 120,000 points in 200-D take minutes",
-            "ceiling": "a hundred times that of one plane",
-        },
     ),
 }
 
@@ -241,55 +202,35 @@ PRESETS: dict[str, Preset] = {
 
 _OURS = "ours (docs/performance.md)"
 # Where matrix products are the wall: Eq. 2 as it is, with a small network on scaled inputs and fewer, surer steps.
-_SMALL: dict[str, Any] = {
-    "trajectories": 40,
-    "max_steps": 15,
-    "kl_threshold": 1.0,
-    "hidden": (64, 64),
-    "scale_inputs": True,
-    "input_range": 3.0,
-    "zero_mean_steps": 0,
-    "mirror": True,
-}
+_SMALL = (
+    *rows(_OURS, trajectories=40, max_steps=15, kl_threshold=1.0, hidden=(64, 64)),
+    *rows(_OURS, scale_inputs=True, input_range=3.0, zero_mean_steps=0, mirror=True),
+)
 # Where physics is the wall, and the noise of long returns the reason to need so much of it: a critic that is trusted
 # beyond five steps or so, and inputs of one scale (joints turn ten times faster than they reach).
-_CRITIC: dict[str, Any] = {
-    "rule": "advantage",
-    "learning_rate": 1.5e-4,
-    "max_steps": 4,
-    "policy_kl": 0.03,
-    "kl_threshold": 40.0,
-    "trace": 0.8,
-    "hidden": (128, 128),
-    "standardise": True,
-    "zero_mean_steps": 0,
-    "mirror": True,
-}
+_CRITIC = (
+    *rows(_OURS, rule="advantage", learning_rate=1.5e-4, max_steps=4, policy_kl=0.03, kl_threshold=40.0, trace=0.8),
+    *rows(_OURS, hidden=(128, 128), standardise=True, zero_mean_steps=0, mirror=True),
+)
 # Where nothing was tuned (docs/performance.md, "Any environment"): the critic's, and bounded inputs to one scale too.
-_GENERAL: dict[str, Any] = {**_CRITIC, "scale_inputs": True}
-_FAST: dict[str, dict[str, Any]] = {
-    "gridworld": {**_SMALL, "learning_rate": 1.5e-4, "epochs": 40},
-    "mountain-car": {**_SMALL, "learning_rate": 3e-4, "k": 50, "eps": 1e-6, "epochs": 150},
-    "ant": {**_CRITIC, "epochs": 500},
-    "humanoid": {**_CRITIC, "epochs": 500},
+_GENERAL = (*_CRITIC, *rows(_OURS, scale_inputs=True))
+_FAST: dict[str, Rows] = {
+    "gridworld": (*_SMALL, *rows(_OURS, learning_rate=1.5e-4, epochs=40)),
+    "mountain-car": (*_SMALL, *rows(_OURS, learning_rate=3e-4, k=50, eps=1e-6, epochs=150)),
+    "ant": (*_CRITIC, *rows(_OURS, epochs=500)),
+    "humanoid": (*_CRITIC, *rows(_OURS, epochs=500)),
 }
-
-
-def _fast(name: str) -> Preset:
-    base, changes = PRESETS[name], _FAST[name]
-    return Preset(
-        f"{base.summary}; in a fraction of the time",
-        with_settings(base.config, changes),
-        base.sources | dict.fromkeys(changes, _OURS),
+PRESETS |= {
+    f"{name}-fast": Preset(
+        f"{PRESETS[name].summary}; in a fraction of the time", over(PRESETS[name].rows, *changes), PRESETS[name].rivals
     )
-
-
-PRESETS |= {f"{name}-fast": _fast(name) for name in _FAST}
+    for name, changes in _FAST.items()
+}
 
 
 def fast(name: str, config: ExploreConfig) -> ExploreConfig:
     """What does as `config` does in a fraction of the time: tuned for the preset `name`, or else general settings."""
-    return PRESETS[f"{name}-fast"].config if name in _FAST else with_settings(config, _GENERAL)
+    return built(config, _FAST.get(name, _GENERAL))
 
 
 def preset(name: str) -> Preset:
@@ -299,3 +240,15 @@ def preset(name: str) -> Preset:
     near = get_close_matches(name, PRESETS, 1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ConfigError(f"no preset or environment called {name!r}; {hint}presets: {', '.join(PRESETS)}")
+
+
+def starting_config(name: str, *, explorer: str = "mepol", quick: bool = False) -> ExploreConfig:
+    """What a run of a preset, or of any other registered environment, starts from before its own settings.
+
+    quick: the settings of `fast`; a preset that is fast already stays as it is.
+    """
+    if name not in PRESETS and name in gymnasium.registry:
+        config = with_settings(ExploreConfig(env=name), {"explorer": explorer})
+    else:
+        config = preset(name).config_for(explorer)
+    return fast(name, config) if quick and not name.endswith("-fast") else config

@@ -40,11 +40,10 @@ from mepol.exploration.presets import preset
 from mepol.runs.directory import Run
 from mepol.runs.files import read_text, write_text
 from mepol.runs.groups import MEASURES, last_measured
+from mepol.runs.machine import MACHINE_SETTINGS
 from mepol.settings import flat_settings, with_settings
 
 MAX_STUDY = 1 << 20  # bytes of a study file
-FREE = ("threads", "env_time_limit", "checkpoint_epochs", "checkpoint_minutes")
-"""Settings that may differ between a member on disk and the study: they change no number."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Study:
         return [
             Member(
                 name,
-                with_settings(config, {"seed": seed, "threads": config.threads or threads}),
+                with_settings(config, {"seed": seed, "threads": config.machine.threads or threads}),
                 out / f"{name}-seed-{seed}",
             )
             for name, config in self.variants.items()
@@ -97,20 +96,20 @@ class Study:
 # --- Reading a study ----------------------------------------------------------------------------------------------
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path, changes: dict[str, Any] | None = None) -> Study:
     """The study in a TOML file; anything unknown or impossible is a ConfigError that names the file."""
     try:
         data = tomllib.loads(read_text(path, MAX_STUDY))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as fault:
         raise ConfigError(f"cannot read the study {path}: {fault}") from fault
     try:
-        return study_of(data)
+        return study_of(data, changes)
     except ConfigError as fault:
         raise ConfigError(f"{path}: {fault}") from fault
 
 
-def study_of(data: dict[str, Any]) -> Study:
-    """The study that plain values describe."""
+def study_of(data: dict[str, Any], changes: dict[str, Any] | None = None) -> Study:
+    """The study that plain values describe; `changes` hold for all variants, over what those say themselves."""
     if unknown := sorted(set(data) - {"preset", "env", "seeds", "settings", "variant"}):
         raise ConfigError(f"a study has no entry {unknown[0]!r}; it has preset, env, seeds, settings and variant")
     common = data.get("settings", {})
@@ -125,9 +124,10 @@ def study_of(data: dict[str, Any]) -> Study:
             raise ConfigError(f"a variant needs a name of letters, digits, '.', '_' and '-', not {name!r}")
         if name in configs:
             raise ConfigError(f"two variants are called {name!r}")
-        base = _base(own.pop("preset", data.get("preset")), data.get("env"))
+        chosen = own.pop("preset", data.get("preset"))
+        settings = {**common, **own, **(changes or {})}
         try:
-            configs[name] = with_settings(base, {**common, **own})
+            configs[name] = _config(chosen, data.get("env"), settings)
         except ConfigError as fault:
             raise ConfigError(f"variant {name!r}: {fault}") from fault
     if not configs:
@@ -138,11 +138,11 @@ def study_of(data: dict[str, Any]) -> Study:
 _NAME = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-def _base(name: Any, env: Any) -> ExploreConfig:
+def _config(name: Any, env: Any, settings: dict[str, Any]) -> ExploreConfig:
     if isinstance(name, str):
-        return preset(name).config
+        return preset(name).config_for(settings.get("explorer", "mepol"), settings)
     if isinstance(env, str) and name is None:
-        return ExploreConfig(env=env)
+        return with_settings(ExploreConfig(env=env), settings)
     raise ConfigError('a study needs preset = "..." or env = "..."')
 
 
@@ -194,9 +194,9 @@ def _prepare(member: Member) -> Outcome:
             return Outcome(member, "waiting")
         run = Run.open(member.path)
         there, wanted = flat_settings(run.config), flat_settings(member.config)
-        if other := [name for name in wanted if name not in FREE and there[name] != wanted[name]]:
+        if other := [name for name in wanted if name not in MACHINE_SETTINGS and there.get(name) != wanted[name]]:
             raise RunError(
-                f"it holds a run with {other[0]} = {there[other[0]]}, and the study has {wanted[other[0]]}; "
+                f"it holds a run with {other[0]} = {there.get(other[0])}, and the study has {wanted[other[0]]}; "
                 "choose another --out"
             )
         if is_finished(run):
@@ -216,7 +216,7 @@ def _start(member: Member) -> subprocess.Popen[bytes]:
     path = log_path(member)
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-c", "import sys; from mepol.cli import main; sys.exit(main())", "resume"]
-    threads = {name: str(member.config.threads or 1) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    threads = {name: str(member.config.machine.threads or 1) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     with path.open("ab") as log:
         return subprocess.Popen(
             [*command, str(member.path)],

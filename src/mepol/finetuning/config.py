@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import tyro
 
-from mepol.errors import ConfigError
+from mepol.runs.machine import MachineConfig, machine_apart
+from mepol.settings import above, at_least, between, check, flat_settings, require, widths, within
 
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
 ALGOS: tuple[str, ...] = get_args(Algo)
@@ -22,120 +23,115 @@ ValueTarget = Literal["reward-to-go", "lambda"]
 class TrpoConfig:
     """Trust region policy optimisation (sb3-contrib), with the settings of Spinning Up, which the paper used."""
 
-    steps: int = 5000
+    prefix: ClassVar[str] = "trpo."
+
+    steps: Annotated[int, at_least(2)] = 5000
     """Environment steps an iteration."""
-    kl: float = 0.01
+    kl: Annotated[float, above(0)] = 0.01
     """Trust region on the mean KL of the action distributions, in nats."""
-    discount: float = 0.99
-    gae_lambda: float = 0.97
-    cg_steps: int = 10
+    discount: Annotated[float, within(0, 1)] = 0.99
+    """gamma."""
+    gae_lambda: Annotated[float, within(0, 1)] = 0.97
+    """lambda of the generalised advantages."""
+    cg_steps: Annotated[int, at_least(1)] = 10
     """Conjugate-gradient steps."""
-    cg_damping: float = 0.1
-    fisher_every: int = 10
+    cg_damping: Annotated[float, at_least(0)] = 0.1
+    """Added to the diagonal of the Fisher matrix."""
+    fisher_every: Annotated[int, at_least(1)] = 10
     """Fisher products use every so many-th state; 1 for all of them."""
-    backtrack: float = 0.8
+    backtrack: Annotated[float, between(0, 1)] = 0.8
     """Factor of the line search."""
-    max_backtracks: int = 10
+    max_backtracks: Annotated[int, at_least(1)] = 10
+    """Steps of the line search."""
     value_target: ValueTarget = "reward-to-go"
     """What the value function learns: discounted reward-to-go, or the lambda-returns of GAE."""
-    value_rate: float = 1e-3
+    value_rate: Annotated[float, between(0, 1)] = 1e-3
     """Learning rate of the value function (Adam)."""
-    value_passes: int = 10
+    value_passes: Annotated[int, at_least(0)] = 10
     """Passes over the batch to fit the value function."""
-    value_minibatches: int = 8
+    value_minibatches: Annotated[int, at_least(1)] = 8
     """Parts of the batch that each pass steps through."""
 
     def __post_init__(self) -> None:
-        _require(self.steps >= 2, "trpo.steps", self.steps, "at least 2")
-        _require(self.kl > 0, "trpo.kl", self.kl, "above 0")
-        _require(0 <= self.discount <= 1, "trpo.discount", self.discount, "from 0 to 1")
-        _require(0 <= self.gae_lambda <= 1, "trpo.gae_lambda", self.gae_lambda, "from 0 to 1")
-        _require(self.cg_steps >= 1, "trpo.cg_steps", self.cg_steps, "at least 1")
-        _require(self.fisher_every >= 1, "trpo.fisher_every", self.fisher_every, "at least 1")
-        _require(0 < self.backtrack < 1, "trpo.backtrack", self.backtrack, "between 0 and 1")
-        _require(self.max_backtracks >= 1, "trpo.max_backtracks", self.max_backtracks, "at least 1")
-        _require(0 < self.value_rate < 1, "trpo.value_rate", self.value_rate, "between 0 and 1")
-        _require(self.value_passes >= 0, "trpo.value_passes", self.value_passes, "at least 0")
-        _require(self.value_minibatches >= 1, "trpo.value_minibatches", self.value_minibatches, "at least 1")
+        check(self)
 
 
 @dataclass(frozen=True)
 class PpoConfig:
     """Proximal policy optimisation (Stable-Baselines3). The paper has no PPO: its batches are TRPO's."""
 
-    steps: int = 5000
+    prefix: ClassVar[str] = "ppo."
+
+    steps: Annotated[int, at_least(2)] = 5000
     """Environment steps an iteration."""
-    learning_rate: float = 3e-4
-    clip: float = 0.2
+    learning_rate: Annotated[float, between(0, 1)] = 3e-4
+    """Step size of Adam."""
+    clip: Annotated[float, above(0)] = 0.2
     """How far from 1 a ratio of action probabilities still counts."""
-    discount: float = 0.99
-    gae_lambda: float = 0.97
+    discount: Annotated[float, within(0, 1)] = 0.99
+    """gamma."""
+    gae_lambda: Annotated[float, within(0, 1)] = 0.97
+    """lambda of the generalised advantages."""
     value_target: ValueTarget = "reward-to-go"
     """What the value function learns: discounted reward-to-go, or the lambda-returns of GAE."""
-    passes: int = 10
-    minibatches: int = 8
-    target_kl: float = 0.015
+    passes: Annotated[int, at_least(1)] = 10
+    """Passes over a batch, at most."""
+    minibatches: Annotated[int, at_least(1)] = 8
+    """Parts of the batch that each pass steps through."""
+    target_kl: Annotated[float, above(0)] = 0.015
     """Passes end where the mean KL exceeds 1.5 times this, in nats."""
 
     def __post_init__(self) -> None:
-        _require(self.steps >= 2, "ppo.steps", self.steps, "at least 2")
-        _require(0 < self.learning_rate < 1, "ppo.learning_rate", self.learning_rate, "between 0 and 1")
-        _require(self.clip > 0, "ppo.clip", self.clip, "above 0")
-        _require(0 <= self.discount <= 1, "ppo.discount", self.discount, "from 0 to 1")
-        _require(0 <= self.gae_lambda <= 1, "ppo.gae_lambda", self.gae_lambda, "from 0 to 1")
-        _require(self.passes >= 1, "ppo.passes", self.passes, "at least 1")
-        _require(self.minibatches >= 1, "ppo.minibatches", self.minibatches, "at least 1")
-        _require(self.target_kl > 0, "ppo.target_kl", self.target_kl, "above 0")
+        check(self)
 
 
 @dataclass(frozen=True)
 class SacConfig:
     """Soft actor-critic (Stable-Baselines3), alone or under an intrinsic reward."""
 
-    steps: int = 5000
+    prefix: ClassVar[str] = "sac."
+
+    steps: Annotated[int, at_least(1)] = 5000
     """Environment steps an iteration, collected before its updates."""
-    updates: int = 5000
+    updates: Annotated[int, at_least(0)] = 5000
     """Gradient updates an iteration."""
-    learning_rate: float = 3e-4
-    discount: float = 0.99
-    batch: int = 256
+    learning_rate: Annotated[float, between(0, 1)] = 3e-4
+    """Step size of Adam."""
+    discount: Annotated[float, within(0, 1)] = 0.99
+    """gamma."""
+    batch: Annotated[int, at_least(1)] = 256
     """Transitions an update."""
-    buffer: int = 1_000_000
+    buffer: Annotated[int, at_least(1)] = 1_000_000
     """Transitions kept."""
-    tau: float = 0.005
+    tau: Annotated[float, above(0, 1)] = 0.005
     """Share of the critic that its target takes over at each update."""
-    warmup: int = 10_000
+    warmup: Annotated[int, at_least(0)] = 10_000
     """Steps collected before the first update, rounded up to whole steps of all sub-environments."""
 
     def __post_init__(self) -> None:
-        _require(self.steps >= 1, "sac.steps", self.steps, "at least 1")
-        _require(self.updates >= 0, "sac.updates", self.updates, "at least 0")
-        _require(0 < self.learning_rate < 1, "sac.learning_rate", self.learning_rate, "between 0 and 1")
-        _require(0 <= self.discount <= 1, "sac.discount", self.discount, "from 0 to 1")
-        _require(self.batch >= 1, "sac.batch", self.batch, "at least 1")
-        _require(self.buffer >= self.steps, "sac.buffer", self.buffer, f"at least the {self.steps} of an iteration")
-        _require(0 < self.tau <= 1, "sac.tau", self.tau, "above 0 and at most 1")
-        _require(self.warmup >= 0, "sac.warmup", self.warmup, "at least 0")
+        check(self)
+        require(self.buffer >= self.steps, "sac.buffer", self.buffer, f"at least the {self.steps} of an iteration")
 
 
 @dataclass(frozen=True)
 class IntrinsicConfig:
     """The rivals' rewards: smm, icm, pseudocount."""
 
-    extrinsic_weight: float = 1.0
-    intrinsic_weight: float = 1.0
-    skills: int = 4
-    """Of SMM."""
+    prefix: ClassVar[str] = "intrinsic."
+
+    extrinsic_weight: Annotated[float, at_least(0)] = 1.0
+    """Weight of the task's reward."""
+    intrinsic_weight: Annotated[float, at_least(0)] = 1.0
+    """Weight of the rival's own."""
+    skills: Annotated[int, within(1, 1000)] = 4
+    """Skills of SMM."""
     skill_sign: Literal["paper", "release"] = "paper"
     """SMM adds +ln q(z|s) (its paper) or the cross-entropy -ln q(z|s) (its released code)."""
-    count_scale: float = 1.0
+    count_scale: Annotated[float, above(0)] = 1.0
     """Pseudocount's c."""
 
     def __post_init__(self) -> None:
-        _require(self.extrinsic_weight >= 0, "extrinsic_weight", self.extrinsic_weight, "at least 0")
-        _require(self.intrinsic_weight >= 0, "intrinsic_weight", self.intrinsic_weight, "at least 0")
-        _require(1 <= self.skills <= 1000, "skills", self.skills, "from 1 to 1000")
-        _require(self.count_scale > 0, "count_scale", self.count_scale, "above 0")
+        check(self)
 
 
 @dataclass(frozen=True)
@@ -147,41 +143,38 @@ class FinetuneConfig:
     env: tyro.conf.Suppress[str] = ""  # read before the rest, for it brings defaults
     """Gymnasium id of the domain, for a goal of one's own."""
     algo: Algo = "trpo"
+    """Who learns: TRPO, PPO, SAC, or SAC under the intrinsic reward of SMM, ICM or Pseudocount."""
     init: str = "none"
     """Exploration run or policy file to start from, or `none`."""
-    seed: int = 0
+    seed: Annotated[int, within(0, 2**63 - 1)] = 0
     """Fixes everything: starts, action noise, initial weights, minibatches."""
-    iterations: int = 100
+    iterations: Annotated[int, at_least(0)] = 100
+    """Rounds of sampling and learning."""
     stop_return: float | None = None
     """End early, once the average return has been this or more for `stop_after` policies in a row."""
-    stop_after: int = 10
-    horizon: int = 500
+    stop_after: Annotated[int, at_least(1)] = 10
+    """Policies in a row that `stop_return` asks for."""
+    horizon: Annotated[int, at_least(1)] = 500
     """Steps of an episode that does not reach the goal."""
-    hidden: tuple[int, ...] = (400, 300)
+    hidden: Annotated[tuple[int, ...], widths()] = (400, 300)
     """Widths of the hidden ReLU layers; an exploration policy brings its own."""
-    log_std: float = -0.5
+    log_std: Annotated[float, within(-20, 5)] = -0.5
     """Initial ln of the standard deviation of every action; an exploration policy brings its own."""
-    threads: int = 0
-    """CPU threads; 0 for all cores."""
-    checkpoint_minutes: float = 1.0
-    """Minutes between checkpoints, at most (as far as an iteration's end allows)."""
+    machine: Annotated[MachineConfig, tyro.conf.arg(name="")] = field(default_factory=MachineConfig)
     trpo: TrpoConfig = field(default_factory=TrpoConfig)
     ppo: PpoConfig = field(default_factory=PpoConfig)
     sac: SacConfig = field(default_factory=SacConfig)
     intrinsic: IntrinsicConfig = field(default_factory=IntrinsicConfig)
 
     def __post_init__(self) -> None:
-        _require(0 <= self.seed < 2**63, "seed", self.seed, "from 0 to 2^63 - 1")
-        _require(self.iterations >= 0, "iterations", self.iterations, "at least 0")
-        _require(self.stop_after >= 1, "stop_after", self.stop_after, "at least 1")
-        _require(self.horizon >= 1, "horizon", self.horizon, "at least 1")
-        _require(len(self.hidden) <= 30, "hidden", f"{len(self.hidden)} layers", "at most 30 layers")
-        _require(all(1 <= w <= 65536 for w in self.hidden), "hidden", self.hidden, "widths from 1 to 65536")
-        _require(-20 <= self.log_std <= 5, "log_std", self.log_std, "between -20 and 5")
-        _require(self.threads >= 0, "threads", self.threads, "at least 0 (0: all cores)")
-        _require(self.checkpoint_minutes >= 0, "checkpoint_minutes", self.checkpoint_minutes, "at least 0")
+        check(self)
         name = f"{self.section}.steps"
-        _require(self.steps % self.horizon == 0, name, self.steps, f"a multiple of the horizon, {self.horizon}")
+        require(self.steps % self.horizon == 0, name, self.steps, f"a multiple of the horizon, {self.horizon}")
+
+    @staticmethod
+    def upgrade(data: dict[str, Any]) -> dict[str, Any]:
+        """Settings as they were stored when those of the machine lay among the others."""
+        return machine_apart(data)
 
     @property
     def section(self) -> str:
@@ -206,12 +199,5 @@ class FinetuneConfig:
 
 def dotted_settings(config: FinetuneConfig, rooms: Sequence[str] = ROOMS) -> dict[str, Any]:
     """The settings common to all learners and those in `rooms`, by their names on the command line (`trpo.kl`)."""
-    table = {name: value for name, value in vars(config).items() if name not in ROOMS}
-    for room in rooms:
-        table |= {f"{room}.{name}": value for name, value in vars(getattr(config, room)).items()}
-    return table
-
-
-def _require(condition: bool, name: str, value: object, allowed: str) -> None:
-    if not condition:
-        raise ConfigError(f"{name} = {value} is not possible: it must be {allowed}")
+    others = tuple(f"{room}." for room in ROOMS if room not in rooms)
+    return {name: value for name, value in flat_settings(config).items() if not name.startswith(others)}

@@ -18,6 +18,7 @@ from mepol.finetuning.config import FinetuneConfig, dotted_settings
 from mepol.finetuning.store import FinetuneRow, FinetuneRun
 from mepol.runs.files import read_text
 from mepol.runs.groups import Band, band_of
+from mepol.runs.machine import MACHINE_SETTINGS
 
 RANGES = {"average_return": (0.0, 1.0), "success_rate": (0.0, 1.0), "steps_to_goal": (1.0, np.inf)}
 """Measures and the values that they can have."""
@@ -27,7 +28,7 @@ SOLVED = 0.9
 """Average return at which a task counts as learnt."""
 MAX_CURVES = 64 * 2**20
 """Bytes of a curves.csv that is read."""
-_IGNORED = ("task", "seed", "threads", "checkpoint_minutes", "iterations", "stop_return", "stop_after")
+_IGNORED = ("task", "seed", "iterations", "stop_return", "stop_after", *MACHINE_SETTINGS)
 
 
 @dataclass(frozen=True)

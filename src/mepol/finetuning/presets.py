@@ -1,96 +1,94 @@
-"""The paper's settings for its seven tasks, each value with where it comes from.
+"""The paper's settings for its seven tasks as one table of name, value and source.
 
 "TRPO table" and "SAC table" are the two of the appendix "Goal-Based Reinforcement Learning".
 """
 
 from __future__ import annotations
 
-import gymnasium
-
-from mepol.errors import ConfigError
-from mepol.exploration.presets import PRESETS
-from mepol.finetuning.config import FinetuneConfig, PpoConfig, SacConfig, TrpoConfig
+from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.tasks import TASKS, find_task
-
-# iterations, TRPO steps, TRPO KL, SAC updates: paper, TRPO and SAC tables
-_TABLES = {
-    "grid-goal1": (100, 12_000, 1e-4, 12_000),
-    "grid-goal2": (100, 12_000, 1e-4, 12_000),
-    "grid-goal3": (100, 12_000, 1e-4, 12_000),
-    "ant-escape": (500, 5000, 1e-2, 5000),
-    "ant-jump": (1000, 50_000, 1e-2, 5000),
-    "ant-navigate": (1000, 50_000, 1e-2, 5000),
-    "humanoid-up": (2000, 20_000, 1e-2, 6000),
-}
+from mepol.settings import Row, Rows, built, with_settings
 
 _SPINNING_UP = "Spinning Up's default (the paper used that library and does not say)"
-SOURCES = {
-    "iterations": "paper, TRPO and SAC tables (they agree)",
-    "stop_return": "ours: off; the paper runs every iteration",
-    "stop_after": "ours",
-    "horizon": "paper, TRPO table",
-    "hidden": "paper: the same policies as in exploration",
-    "log_std": "as in exploration",
-    "trpo.steps": "paper, TRPO table",
-    "trpo.kl": "paper, TRPO table",
-    "trpo.discount": "paper, TRPO table",
-    "trpo.gae_lambda": _SPINNING_UP,
-    "trpo.cg_steps": _SPINNING_UP,
-    "trpo.cg_damping": _SPINNING_UP,
-    "trpo.fisher_every": "ours: a tenth of the states, as the TRPO paper's appendix C",
-    "trpo.backtrack": _SPINNING_UP,
-    "trpo.max_backtracks": _SPINNING_UP,
-    "trpo.value_target": _SPINNING_UP,
-    "trpo.value_rate": _SPINNING_UP,
-    "trpo.value_passes": "ours: with the minibatches 80 Adam steps, Spinning Up's number, at an eighth of the cost",
-    "trpo.value_minibatches": "ours: see value_passes",
-    "ppo.steps": "ours: TRPO's; the paper has no PPO",
-    "ppo.value_target": "ours: TRPO's",
-    "sac.steps": "ours: as many as updates; the paper does not say",
-    "sac.updates": "paper, SAC table",
-    "sac.learning_rate": "paper, SAC table",
-    "sac.discount": "paper, SAC table",
-    "sac.batch": "paper, SAC table",
-    "sac.buffer": "paper, SAC table",
-    "sac.tau": "the codebase that the paper used (oac-explore)",
-    "sac.warmup": "the codebase that the paper used (oac-explore)",
-    "intrinsic.extrinsic_weight": "paper: equal weights",
-    "intrinsic.intrinsic_weight": "paper: equal weights",
-    "intrinsic.skills": "paper",
-    "intrinsic.skill_sign": "the SMM paper's sign (docs/finetune.md)",
-    "intrinsic.count_scale": "the codebase that the paper used (state-marginal-matching)",
+_TRPO = "paper, TRPO table"
+_SAC = "paper, SAC table"
+_RELEASED = "the codebase that the paper used"
+_COMMON = (
+    Row("stop_return", None, "ours: off; the paper runs every iteration"),
+    Row("stop_after", 10, "ours"),
+    Row("trpo.discount", 0.99, _TRPO),
+    Row("trpo.gae_lambda", 0.97, _SPINNING_UP),
+    Row("trpo.cg_steps", 10, _SPINNING_UP),
+    Row("trpo.cg_damping", 0.1, _SPINNING_UP),
+    Row("trpo.fisher_every", 10, "ours: a tenth of the states, as the TRPO paper's appendix C"),
+    Row("trpo.backtrack", 0.8, _SPINNING_UP),
+    Row("trpo.max_backtracks", 10, _SPINNING_UP),
+    Row("trpo.value_target", "reward-to-go", _SPINNING_UP),
+    Row("trpo.value_rate", 1e-3, _SPINNING_UP),
+    Row(
+        "trpo.value_passes",
+        10,
+        "ours: with the minibatches 80 Adam steps, Spinning Up's number, at an eighth of the cost",
+    ),
+    Row("trpo.value_minibatches", 8, "ours: see value_passes"),
+    Row("ppo.value_target", "reward-to-go", "ours: TRPO's"),
+    Row("sac.learning_rate", 3e-4, _SAC),
+    Row("sac.discount", 0.99, _SAC),
+    Row("sac.batch", 256, _SAC),
+    Row("sac.buffer", 1_000_000, _SAC),
+    Row("sac.tau", 0.005, f"{_RELEASED} (oac-explore)"),
+    Row("sac.warmup", 10_000, f"{_RELEASED} (oac-explore)"),
+    Row("intrinsic.extrinsic_weight", 1.0, "paper: equal weights"),
+    Row("intrinsic.intrinsic_weight", 1.0, "paper: equal weights"),
+    Row("intrinsic.skills", 4, "paper"),
+    Row("intrinsic.skill_sign", "paper", "the SMM paper's sign (docs/finetune.md)"),
+    Row("intrinsic.count_scale", 1.0, f"{_RELEASED} (state-marginal-matching)"),
+)
+
+
+_GRID, _BODY = ((300, 300), -1.5), ((400, 300), -0.5)  # widths and ln of the deviation, as the presets of exploration
+# iterations, TRPO steps, TRPO KL, SAC updates, policy
+_TABLES = {
+    "grid-goal1": (100, 12_000, 1e-4, 12_000, _GRID),
+    "grid-goal2": (100, 12_000, 1e-4, 12_000, _GRID),
+    "grid-goal3": (100, 12_000, 1e-4, 12_000, _GRID),
+    "ant-escape": (500, 5000, 1e-2, 5000, _BODY),
+    "ant-jump": (1000, 50_000, 1e-2, 5000, _BODY),
+    "ant-navigate": (1000, 50_000, 1e-2, 5000, _BODY),
+    "humanoid-up": (2000, 20_000, 1e-2, 6000, _BODY),
 }
 
 
-def default_config(task: str, env: str = "") -> FinetuneConfig:
-    """The paper's settings of a task; for a goal of one's own those of its domain's exploration preset."""
+def task_rows(task: str) -> Rows:
+    """What the two tables say of a task, the policy that explored, and what every task has."""
+    iterations, steps, kl, updates, (hidden, log_std) = _TABLES[task]
+    return (
+        Row("iterations", iterations, "paper, TRPO and SAC tables (they agree)"),
+        Row("horizon", TASKS[task].horizon, _TRPO),
+        Row("hidden", hidden, "paper: the same policies as in exploration"),
+        Row("log_std", log_std, "as in exploration"),
+        Row("trpo.steps", steps, _TRPO),
+        Row("trpo.kl", kl, _TRPO),
+        Row("ppo.steps", steps, "ours: TRPO's; the paper has no PPO"),
+        Row("sac.steps", updates, "ours: as many as updates; the paper does not say"),
+        Row("sac.updates", updates, _SAC),
+        *_COMMON,
+    )
+
+
+def default_config(
+    task: str, env: str = "", *, horizon: int = 500, hidden: tuple[int, ...] = (400, 300), log_std: float = -0.5
+) -> FinetuneConfig:
+    """The paper's settings of a task; for a goal of one's own (`module:function` in `env`) those of its exploration.
+
+    horizon, hidden, log_std: of that exploration. A goal of one's own has ten episodes per iteration for every learner.
+    """
     if ":" not in task:
         find_task(task)
-        iterations, steps, kl, updates = _TABLES[task]
-        explorer = PRESETS[TASKS[task].explorer].config.policy
-        return FinetuneConfig(
-            task=task,
-            iterations=iterations,
-            horizon=TASKS[task].horizon,
-            hidden=explorer.hidden,
-            log_std=explorer.log_std,
-            trpo=TrpoConfig(steps=steps, kl=kl),
-            ppo=PpoConfig(steps=steps),
-            sac=SacConfig(steps=updates, updates=updates),
-        )
-    if env in PRESETS:
-        explored = PRESETS[env].config
-        steps = 10 * explored.horizon  # ten episodes an iteration for every learner
-        return FinetuneConfig(
-            task=task,
-            env=explored.env,
-            horizon=explored.horizon,
-            hidden=explored.policy.hidden,
-            log_std=explored.policy.log_std,
-            trpo=TrpoConfig(steps=steps),
-            ppo=PpoConfig(steps=steps),
-            sac=SacConfig(steps=steps, updates=steps),
-        )
-    if env and env not in gymnasium.registry:
-        raise ConfigError(f"no exploration preset or environment called {env!r}; presets: {', '.join(PRESETS)}")
-    return FinetuneConfig(task=task, env=env)
+        return built(FinetuneConfig(task=task), task_rows(task))
+    steps = 10 * horizon
+    return with_settings(
+        FinetuneConfig(task=task, env=env),
+        {"horizon": horizon, "hidden": hidden, "log_std": log_std, "sac.updates": steps}
+        | dict.fromkeys(("trpo.steps", "ppo.steps", "sac.steps"), steps),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -97,7 +96,7 @@ def resume(
 @contextmanager
 def _workshop(config: FinetuneConfig, explorer: GaussianPolicy | None) -> Iterator[OnPolicy | OffPolicy]:
     """The learner in its environment, with the run's threads in force."""
-    torch.set_num_threads(config.threads or os.cpu_count() or 1)
+    torch.set_num_threads(config.machine.cores)
     task = find_task(config.task, config.env, config.horizon)
     env = _environment(task, config)
     try:
@@ -115,7 +114,7 @@ def _workshop(config: FinetuneConfig, explorer: GaussianPolicy | None) -> Iterat
 
 
 def _environment(task: Task, config: FinetuneConfig) -> BatchedVecEnv:
-    env = make_task(task, config.lanes, horizon=config.horizon, threads=config.threads)
+    env = make_task(task, config.lanes, horizon=config.horizon, threads=config.machine.threads)
     return BatchedVecEnv(SkillVectorEnv(env, config.intrinsic.skills) if config.algo == "smm" else env)
 
 
@@ -167,7 +166,9 @@ def _drive(run: FinetuneRun, learner: OnPolicy | OffPolicy, first: int, samples:
     held, saved, saved_at = _held(learner, first, samples), -1, -np.inf
     try:
         for iteration in range(first, config.iterations + 1):
-            if time.monotonic() - saved_at >= 60 * config.checkpoint_minutes:
+            often = config.machine
+            many = iteration - saved >= often.checkpoint_epochs
+            if many or time.monotonic() - saved_at >= 60 * often.checkpoint_minutes:
                 run.save_checkpoint(*held)
                 saved, saved_at = iteration, time.monotonic()
             last = iteration == config.iterations or is_solved(run, iteration)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mepol.errors import ConfigError, MepolError
-from mepol.exploration.config import MaxEntConfig
+from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.neighbours import log_unit_ball
 
 # Relative error that the tree may leave in a density: far below that of the estimate itself, and in few dimensions

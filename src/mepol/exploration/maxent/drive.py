@@ -52,11 +52,11 @@ def resume(path: Path, *, rounds: int | None = None, report: Report = lambda _: 
     with run.lock():
         saved = load_mixture(run.policy_path) if run.policy_path.exists() else _start(run.config)
         done = len(saved.mixture.policies)
-        wanted = run.config.maxent.mixture_size if rounds is None else rounds
+        wanted = run.config.rival.mixture_size if rounds is None else rounds
         if wanted < done:
             raise ConfigError(f"epochs = {wanted} is not possible: {path} already has {done} policies")
         run.rewind(done)
-        if wanted != run.config.maxent.mixture_size:
+        if wanted != run.config.rival.mixture_size:
             run = run.with_config(with_settings(run.config, {"mixture_size": wanted}))
         _drive(run, saved, report)
     return run
@@ -66,20 +66,20 @@ def _start(config: ExploreConfig) -> SavedMixture:
     """Uniform actions alone; every fault of config and environment is found here, before anything is written."""
     if not config.ignore_termination:
         raise ConfigError("ignore_termination = False is not possible: MaxEnt rolls on past the end of episodes")
-    with closing(env_of(config, 1), config.env_time_limit) as env:
+    with closing(env_of(config, 1), config.machine.env_time_limit) as env:
         domain = Domain.of(env, config)
-        select_features(config.maxent.density_features, domain.names)
+        select_features(config.rival.density_features, domain.names)
         return SavedMixture(
-            Mixture(UniformActor.of(env), (), mixture_weights(1, "uniform"), config.maxent.mixture_draw), 0
+            Mixture(UniformActor.of(env), (), mixture_weights(1, "uniform"), config.rival.mixture_draw), 0
         )
 
 
 def _drive(run: Run, saved: SavedMixture, report: Report) -> None:
     """Round after round, leaving a row and the mixture on disk after each."""
-    config, rival = run.config, run.config.maxent
+    config, rival = run.config, run.config.rival
     torch.set_num_threads(threads(config))
     mixture, samples = saved.mixture, saved.samples
-    with closing(env_of(config, 1), config.env_time_limit) as env:
+    with closing(env_of(config, 1), config.machine.env_time_limit) as env:
         domain = Domain.of(env, config)
     size = domain.space.shape[0]
     scaled, reach = config.policy.scale_inputs, config.policy.input_range
@@ -90,13 +90,13 @@ def _drive(run: Run, saved: SavedMixture, report: Report) -> None:
     def roll(r: int, current: Mixture) -> NDArray[np.float64]:
         began = time.perf_counter()
         seed = stream(config.seed, Stream.DENSITY, r)
-        with closing(env_of(config, rival.density_trajectories), config.env_time_limit) as env:
-            batch = collect(current, env, rival.density_horizon, seed=seed, time_limit=config.env_time_limit)
+        with closing(env_of(config, rival.density_trajectories), config.machine.env_time_limit) as env:
+            batch = collect(current, env, rival.density_horizon, seed=seed, time_limit=config.machine.env_time_limit)
         seconds["roll"] = time.perf_counter() - began
         return batch.particles(tuple(range(size)))
 
     def learn(r: int, reward: Reward) -> tuple[GaussianPolicy, int]:
-        with closing(env_of(config, batch_shape(config)[0]), config.env_time_limit) as env:
+        with closing(env_of(config, batch_shape(config)[0]), config.machine.env_time_limit) as env:
             return train(env, reward, config, stream(config.seed, Stream.ORACLE, r), shift=shift, scale=scale)
 
     def thinning(r: int) -> np.random.SeedSequence:

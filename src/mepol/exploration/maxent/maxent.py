@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.exploration.config import MaxEntConfig
+from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.exploration.maxent.density import Density
 from mepol.exploration.maxent.mixture import Mixture
 

@@ -25,8 +25,8 @@ FISHER_EVERY = 10
 
 def batch_shape(config: ExploreConfig) -> tuple[int, int]:
     """Sub-environments and steps of each whose product is the steps of one TRPO update (or just below)."""
-    envs = max(1, config.maxent.trpo_steps // config.horizon)
-    return envs, config.maxent.trpo_steps // envs
+    envs = max(1, config.rival.trpo_steps // config.horizon)
+    return envs, config.rival.trpo_steps // envs
 
 
 def critic_batch(n: int) -> int:
@@ -51,10 +51,11 @@ def train(
     from mepol.exploration.maxent.sb3_env import RewardedVecEnv  # optional: the other explorers do without
     from mepol.sb3.trpo import SparseFisherTRPO
 
-    rival = config.maxent
+    rival = config.rival
     steps = batch_shape(config)[1]
     with _private_randomness():
-        venv = RewardedVecEnv(env, config.horizon, reward, shift=shift, scale=scale, time_limit=config.env_time_limit)
+        limit = config.machine.env_time_limit
+        venv = RewardedVecEnv(env, config.horizon, reward, shift=shift, scale=scale, time_limit=limit)
         widths = list(config.policy.hidden)
         model = SparseFisherTRPO(
             "MlpPolicy",
