@@ -10,11 +10,13 @@ import numpy as np
 import tyro
 
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.envs.make import Domain, closing, env_of
+from mepol.envs.coordinates import Grid
+from mepol.envs.make import closing
+from mepol.envs.reachable import reachable_cells
 from mepol.errors import ConfigError, RunError
-from mepol.evaluation.goal_coverage import GoalCoverage, goal_coverage, reachable_cells
-from mepol.evaluation.visits import Grid
+from mepol.evaluation.goal_coverage import GoalCoverage, goal_coverage
 from mepol.exploration.drive import Stream, stream
+from mepol.exploration.environment import domain_of, env_of
 from mepol.figures.goals import draw_goal_coverage
 from mepol.runs.directory import Run
 from mepol.runs.files import write_text
@@ -65,13 +67,14 @@ def measure(run: Run, trajectories: int, seed: int) -> tuple[GoalCoverage, Grid]
     """Roll the run's newest policy afresh and see which goals it meets."""
     config = run.config
     with closing(env_of(config, trajectories), config.env_time_limit) as env:
-        grid = Domain.of(env, config).grid
+        grid = domain_of(env, config).grid
         if grid is None:
             raise ConfigError(f"{run.path} has no grid of goals: its config needs heatmap_low and heatmap_high")
         batch = collect(
             run.load_policy(), env, config.horizon, seed=stream(seed, Stream.FRESH, 1), time_limit=config.env_time_limit
         )
-    return goal_coverage(batch, grid, reachable_cells(config.env, grid)), grid
+        goals = reachable_cells(env, grid, absorb=False)
+    return goal_coverage(batch, grid, np.ones(grid.bins, dtype=bool) if goals is None else goals), grid
 
 
 def _write(run: Run, coverage: GoalCoverage, grid: Grid) -> tuple[Path, Path]:

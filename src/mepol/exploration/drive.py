@@ -25,10 +25,12 @@ from mepol.algorithm.critic import Critic
 from mepol.algorithm.health import Watch
 from mepol.algorithm.mepol import Climb, Epoch, is_optimise, make_optimiser, mepol
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.envs.make import Domain, closing, env_of
-from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, PolicyFileError, RunError
-from mepol.evaluation import Evaluation, evaluate
+from mepol.envs.domain import Domain
+from mepol.envs.make import closing
+from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, RunError
+from mepol.evaluation import Evaluation, assess
 from mepol.exploration.config import ExploreConfig
+from mepol.exploration.environment import domain_of, env_of, protocol_of
 from mepol.neighbours import Neighbours, neighbours
 from mepol.runs.checkpoint import Learner, Position, load_checkpoint, versions
 from mepol.runs.directory import MetricsRow, Run
@@ -88,9 +90,7 @@ def climb_of(learner: Learner) -> Climb:
 
 def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(S,) shift and scale that bring each bounded coordinate to +-reach and leave the others as they are."""
-    low, high = domain.space.low.astype(np.float64), domain.space.high.astype(np.float64)
-    bounded = np.isfinite(high - low) & (high > low)
-    return np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2 / reach, 1.0)
+    return domain.middle, np.where(domain.bounded, domain.half_width / reach, 1.0)
 
 
 @torch.no_grad()
@@ -108,7 +108,7 @@ def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, rea
 
 def search_neighbours(batch: Batch, domain: Domain, config: ExploreConfig) -> Neighbours:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
-    scaled = batch.particles(domain.features) / np.array(domain.widths)
+    scaled = domain.particles(batch) / np.array(domain.widths)
     near = neighbours(scaled, config.ascent.k, eps=config.ascent.eps, workers=threads(config))
     return dataclasses.replace(near, log_volume=near.log_volume + np.log(domain.widths).sum())
 
@@ -123,30 +123,8 @@ def evaluate_policy(
 ) -> Evaluation:
     """Measure `actor` on fresh trajectories with the run's own horizon, features, k and grid."""
     with closing(env_of(config, trajectories), config.env_time_limit) as env:
-        domain = Domain.of(env, config)
-        check_fit(actor, domain, config)
-        ascent = config.ascent
-        return evaluate(
-            actor,
-            env,
-            horizon=config.horizon,
-            features=domain.features,
-            k=ascent.k,
-            eps=ascent.eps,
-            grid=domain.grid,
-            seed=seed,
-            time_limit=config.env_time_limit,
-        )
-
-
-def check_fit(actor: Actor, domain: Domain, config: ExploreConfig) -> None:
-    """PolicyFileError when `actor` is a policy of other widths than the environment has."""
-    needed = (domain.space.shape[0], domain.action_dim)
-    if isinstance(actor, GaussianPolicy) and (actor.widths[0], actor.widths[-1]) != needed:
-        raise PolicyFileError(
-            f"the policy maps {actor.widths[0]} state coordinates to {actor.widths[-1]} actions, "
-            f"and {config.env} has {needed[0]} and {needed[1]}: it was made for another environment"
-        )
+        protocol = protocol_of(config, trajectories)
+        return assess(actor, env, domain_of(env, config), protocol, seed=seed).evaluation
 
 
 @dataclass(frozen=True)
@@ -197,7 +175,7 @@ def _workshop(config: ExploreConfig) -> Iterator[tuple[VectorEnv[Any, Any, Any],
     """The environment of a run and what it says of itself, with the run's threads in force."""
     torch.set_num_threads(threads(config))
     with closing(env_of(config, config.trajectories), config.env_time_limit) as env:
-        yield env, Domain.of(env, config)
+        yield env, domain_of(env, config)
 
 
 def _restore(run: Run, learner: Learner) -> Position:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.envs.make import Domain, closing, env_of
+from mepol.envs.make import closing
 from mepol.errors import ConfigError
-from mepol.evaluation import UniformActor
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import Progress, Report, evaluate_into, make_policy, with_evaluation
 from mepol.exploration.drive import explore as explore_mepol
 from mepol.exploration.drive import resume as resume_mepol
+from mepol.exploration.environment import domain_of, env_of
 from mepol.runs.directory import MetricsRow, Run
 from mepol.runs.policies import policy_bytes, save_policy
+from mepol.sampling.actors import UniformActor
 from mepol.sampling.collect import Actor
 
 
@@ -68,7 +69,7 @@ def _untrained(config: ExploreConfig) -> Actor:
     with closing(env_of(config, 1), config.env_time_limit) as env:
         if config.explorer == "uniform":
             return UniformActor.of(env)
-        return make_policy(config, Domain.of(env, config))
+        return make_policy(config, domain_of(env, config))
 
 
 def _measure(run: Run, actor: Actor, report: Report) -> Run:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from mepol.envs.coordinates import Grid
 from mepol.evaluation.goal_coverage import GoalCoverage
-from mepol.evaluation.visits import Grid
 from mepol.figures.canvas import new_figure, save
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mepol.envs.make import Domain, closing, make_env
+from mepol.envs.make import closing, make_env
 from mepol.errors import RunError
+from mepol.exploration.environment import domain_of
 from mepol.figures import draw_before_and_after, draw_curve, draw_heatmap
 from mepol.runs.directory import MetricsRow, Run
 
@@ -35,7 +36,7 @@ def summarise(run: Run) -> Summary:
 
 def _draw_heatmaps(run: Run) -> list[Path]:
     with closing(make_env(run.config.env, 1)) as env:
-        grid = Domain.of(env, run.config).grid
+        grid = domain_of(env, run.config).grid
     epochs = run.evaluated_epochs()
     if grid is None or not epochs:
         return []

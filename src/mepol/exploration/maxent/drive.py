@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.coordinates import select_features
-from mepol.envs.make import Domain, closing, env_of
+from mepol.envs.make import closing
 from mepol.errors import ConfigError
-from mepol.evaluation import UniformActor
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import (
     Progress,
@@ -26,10 +25,12 @@ from mepol.exploration.drive import (
     threads,
     with_evaluation,
 )
+from mepol.exploration.environment import domain_of, env_of
 from mepol.exploration.maxent.maxent import Reward, maxent
 from mepol.exploration.maxent.mixture import Mixture, SavedMixture, load_mixture, mixture_bytes, mixture_weights
 from mepol.exploration.maxent.oracle import batch_shape, train
 from mepol.runs.directory import MetricsRow, Run
+from mepol.sampling.actors import UniformActor
 from mepol.sampling.collect import collect
 from mepol.settings import with_settings
 
@@ -67,7 +68,7 @@ def _start(config: ExploreConfig) -> SavedMixture:
     if not config.ignore_termination:
         raise ConfigError("ignore_termination = False is not possible: MaxEnt rolls on past the end of episodes")
     with closing(env_of(config, 1), config.env_time_limit) as env:
-        domain = Domain.of(env, config)
+        domain = domain_of(env, config)
         select_features(config.maxent.density_features, domain.names)
         return SavedMixture(
             Mixture(UniformActor.of(env), (), mixture_weights(1, "uniform"), config.maxent.mixture_draw), 0
@@ -80,7 +81,7 @@ def _drive(run: Run, saved: SavedMixture, report: Report) -> None:
     torch.set_num_threads(threads(config))
     mixture, samples = saved.mixture, saved.samples
     with closing(env_of(config, 1), config.env_time_limit) as env:
-        domain = Domain.of(env, config)
+        domain = domain_of(env, config)
     size = domain.space.shape[0]
     scaled, reach = config.policy.scale_inputs, config.policy.input_range
     shift, scale = input_scaling(domain, reach) if scaled else (np.zeros(size), np.ones(size))
