@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from mepol.envs.domain import Domain
 from mepol.envs.make import closing
 from mepol.errors import ConfigError, EnvironmentFault, PolicyFileError
 from mepol.evaluation import Assessment, Protocol, assess
@@ -58,6 +59,24 @@ def test_impossible_protocols_are_refused() -> None:
     for wrong in ({"trajectories": 0}, {"k": 0}, {"horizons": (5, 0)}, {"horizon": 0}):
         with pytest.raises(ConfigError, match=next(iter(wrong))):
             Protocol(**{"horizon": 10, "k": 4, **wrong})
+
+
+def test_a_runs_threads_are_those_of_its_evaluations_and_change_nothing(tiny: Callable, make_policy: Callable) -> None:
+    assert [protocol_of(tiny(threads=n), 5).workers for n in (1, 3)] == [1, 3]
+    few, many = (measured(make_policy(log_std=-1.5), tiny(threads=n), 5, horizons=(30,)) for n in (1, 3))
+    assert (few.evaluation.index, few.horizons) == (many.evaluation.index, many.horizons)
+
+
+def test_features_may_be_a_function_throughout(tiny: Callable, make_policy: Callable) -> None:
+    config = tiny()
+    with closing(env_of(config, 5)) as env:
+        seen = []
+        for features in ("y,x", lambda states: states[:, [1, 0]]):
+            domain = Domain.of(env, name=config.env, features=features)
+            protocol = protocol_of(config, 5, horizons=(3, 60), k=2)
+            seen.append(assess(make_policy(log_std=-1.5), env, domain, protocol, seed=stream(0, Stream.FRESH)))
+    assert seen[0].evaluation.index == seen[1].evaluation.index
+    assert seen[0].horizons == seen[1].horizons
 
 
 def test_a_policy_of_another_environment_and_a_batch_of_another_size_are_refused(

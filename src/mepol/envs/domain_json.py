@@ -124,6 +124,10 @@ def _range(value: Any, what: str) -> tuple[Floats, Floats, str]:
     highs = _list(content["high"], what, len(lows), len(lows))
     low = np.array([-np.inf if v is None else _number(v, what) for v in lows])
     high = np.array([np.inf if v is None else _number(v, what) for v in highs])
+    limits: Any = np.finfo(content["dtype"]) if content["dtype"][0] == "f" else np.iinfo(content["dtype"])
+    ends = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)]])
+    if not ((ends >= float(limits.min)) & (ends <= float(limits.max))).all():
+        raise ValueError(f"its {what} have ends beyond what their type {content['dtype']} holds")
     if not (low <= high).all():
         raise ValueError(f"the lower ends of its {what} must not lie above the upper ones")
     return low, high, content["dtype"]
