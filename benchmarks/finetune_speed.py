@@ -31,7 +31,7 @@ def measure(task: str, algo: str, repetitions: int) -> dict[str, float]:
     """Median steps a second of both ways."""
     config = default_config(task)
     config = with_settings(config, {"algo": algo, "threads": 1})
-    raw_env = make_task(TASKS[task], config.lanes, horizon=config.horizon, threads=1).base
+    raw_env = make_task(TASKS[task], config.lanes, horizon=config.horizon, threads=1).env
     env = BatchedVecEnv(make_task(TASKS[task], config.lanes, horizon=config.horizon, threads=1))
     state_dim = raw_env.single_observation_space.shape[0]
     policy: GaussianPolicy = scratch_policy(config, state_dim, raw_env.single_action_space.shape[0])

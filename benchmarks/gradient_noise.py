@@ -24,9 +24,10 @@ from mepol.algorithm.batch import Batch
 from mepol.algorithm.config import CriticConfig
 from mepol.algorithm.critic import Critic, advantages
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.envs.make import Domain, closing, env_of
+from mepol.envs.make import closing
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import Stream, stream
+from mepol.exploration.environment import domain_of, env_of
 from mepol.neighbours import neighbours
 from mepol.runs.directory import Run
 from mepol.sampling.collect import collect
@@ -39,7 +40,7 @@ def sample(policy: GaussianPolicy, config: ExploreConfig, count: int) -> tuple[l
     """Batches, and the (M, T) standardised log-volumes around their particles: what the rule calls a reward."""
     batches, rewards = [], []
     with closing(env_of(config, config.trajectories), config.machine.env_time_limit) as env:
-        domain = Domain.of(env, config)
+        domain = domain_of(env, config)
         for number in range(count):
             batch = collect(policy, env, config.horizon, seed=stream(config.seed + 1, Stream.BATCH, number))
             volume = neighbours(batch.particles(domain.features) / np.array(domain.widths), config.ascent.k).log_volume

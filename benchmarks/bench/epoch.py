@@ -26,9 +26,10 @@ from bench.clock import middle_half, seconds
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.mepol import Step, make_optimiser
 from mepol.algorithm.policy import ROWS, GaussianPolicy
-from mepol.envs.make import Domain, closing, env_of
+from mepol.envs.make import closing
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import Stream, climb_of, make_learner, search_neighbours, stream, threads
+from mepol.exploration.environment import domain_of, env_of
 from mepol.exploration.presets import preset
 from mepol.neighbours import Neighbours
 from mepol.runs.checkpoint import Learner
@@ -69,7 +70,7 @@ def bench_domain(
     config = preset(name).config
     torch.set_num_threads(threads(config))
     with closing(env_of(config, config.trajectories)) as env:
-        domain = Domain.of(env, config)
+        domain = domain_of(env, config)
         learner = make_learner(config, domain)
         policy = learner.policy
         batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))

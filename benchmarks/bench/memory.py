@@ -20,10 +20,11 @@ from pathlib import Path
 
 import torch
 
-from mepol.envs.make import Domain, closing, env_of
+from mepol.envs.make import closing
 from mepol.errors import RunError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import Stream, climb_of, evaluate_policy, make_learner, search_neighbours, stream, threads
+from mepol.exploration.environment import domain_of, env_of
 from mepol.exploration.presets import preset
 from mepol.sampling.collect import collect
 
@@ -75,7 +76,7 @@ def run_case(case: Case) -> int:
     config = case.config
     torch.set_num_threads(threads(config))
     with closing(env_of(config, config.trajectories)) as env:
-        domain = Domain.of(env, config)
+        domain = domain_of(env, config)
         learner = make_learner(config, domain)
         policy = learner.policy
         batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))

@@ -25,9 +25,12 @@ from mepol.errors import ParticleError
 from mepol.neighbours import Neighbours, neighbours
 
 
-def knn_entropy(x: ArrayLike, k: int, *, eps: float = 0.0) -> float:
-    """Differential entropy, in nats, of the density that drew the rows of `x` (N, D). Eq. 1."""
-    return entropy(neighbours(x, k, eps=eps))
+def knn_entropy(x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1) -> float:
+    """Differential entropy, in nats, of the density that drew the rows of `x` (N, D). Eq. 1.
+
+    workers: threads of the neighbour search; -1 for all cores. The result does not depend on it.
+    """
+    return entropy(neighbours(x, k, eps=eps, workers=workers))
 
 
 def weighted_knn_entropy(x: ArrayLike, weights: ArrayLike, k: int, *, eps: float = 0.0) -> float:

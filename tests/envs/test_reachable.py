@@ -10,9 +10,10 @@ import pytest
 from gymnasium.spaces import Box
 
 from mepol.envs import gridworld, mountain_car
+from mepol.envs.coordinates import Grid, pair_grid
 from mepol.envs.make import make_env
+from mepol.envs.reachable import coverage, reachable_cells
 from mepol.errors import ConfigError
-from mepol.evaluation import Grid, coverage, pair_grid, reachable_cells
 
 ROOMS = Grid((0, 1), ("x", "y"), (-6.0, -6.0), (6.0, 6.0), (20, 20))
 HILLS = Grid((0, 1), ("position", "velocity"), (-1.2, -0.07), (0.6, 0.07), (12, 11))

@@ -9,8 +9,9 @@ import pytest
 
 from mepol import knn_entropy
 from mepol.algorithm.batch import Batch
+from mepol.envs.coordinates import Grid
 from mepol.errors import ConfigError, ParticleError
-from mepol.evaluation import Grid, horizon_curve, mixing_time
+from mepol.evaluation import horizon_curve, mixing_time
 from mepol.evaluation.horizon import states_until
 
 

@@ -10,14 +10,22 @@ import pytest
 
 from mepol import knn_entropy
 from mepol.algorithm.batch import Batch
-from mepol.envs.make import Domain, make_env
-from mepol.evaluation import Grid
-from mepol.evaluation.measures import measure
+from mepol.envs.coordinates import Grid
+from mepol.envs.domain import Domain
+from mepol.envs.make import make_env
+from mepol.evaluation import measure_states
 from mepol.exploration.drive import Stream, evaluate_policy, stream
 from mepol.exploration.drive import make_policy as initial_policy
+from mepol.exploration.environment import domain_of
 from mepol.exploration.presets import preset
 
 GRID = Grid((0, 1), ("x", "y"), (0.0, 0.0), (2.0, 2.0), (2, 2))
+
+
+def domain(s: int, features: tuple[int, ...], grid: Grid | None = None) -> Domain:
+    ends = np.full(s, np.inf)
+    names = tuple(str(i) for i in range(s))
+    return Domain("any", -ends, ends, -ends[:1], ends[:1], names, features, (1.0,) * len(features), grid)
 
 
 def test_the_mean_over_episodes_is_not_the_pooled_entropy() -> None:
@@ -28,7 +36,7 @@ def test_the_mean_over_episodes_is_not_the_pooled_entropy() -> None:
     states[1, 1:5] = np.array([1, 0]) + rng.uniform(0.1, 0.9, (4, 2))
     states[1, 5:] = np.array([1, 1]) + rng.uniform(0.1, 0.9, (4, 2))
     batch = Batch(states, np.zeros((2, 8, 1), dtype=np.float32), np.array([8, 8]))
-    result = measure(batch, features=(0, 1), k=2, grid=GRID)
+    result = measure_states(batch, domain(2, (0, 1), GRID), k=2)
     assert result.discrete_entropy == pytest.approx(0.5 * (0.0 + math.log(2)))
     assert result.pooled_entropy == pytest.approx(1.5 * math.log(2))
     assert result.cells == 3
@@ -40,7 +48,7 @@ def test_the_mean_over_episodes_is_not_the_pooled_entropy() -> None:
 def test_without_a_grid_there_is_the_index_alone() -> None:
     states = np.random.default_rng(0).standard_normal((2, 9, 3))
     batch = Batch(states, np.zeros((2, 8, 1), dtype=np.float32), np.array([8, 3]))
-    result = measure(batch, features=(2,), k=2)
+    result = measure_states(batch, domain(3, (2,)), k=2)
     assert result.index == knn_entropy(batch.particles((2,)), 2)
     assert result.particles == 11
     assert result.discrete_entropy is result.pooled_entropy is result.cells is result.visits is None
@@ -48,7 +56,7 @@ def test_without_a_grid_there_is_the_index_alone() -> None:
 
 def test_a_random_policy_on_gridworld_gives_the_known_numbers() -> None:
     config = preset("gridworld").config
-    policy = initial_policy(config, Domain.of(make_env(config.env, 1), config))
+    policy = initial_policy(config, domain_of(make_env(config.env, 1), config))
     result = evaluate_policy(policy, config, trajectories=100, seed=stream(0, Stream.EVALUATION))
     assert result.particles == 120_000
     assert result.index == pytest.approx(3.43, abs=0.15)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mepol.algorithm.batch import Batch
+from mepol.envs.coordinates import Grid
 from mepol.errors import ConfigError
-from mepol.evaluation import Grid, discrete_entropy, visit_counts
+from mepol.evaluation import discrete_entropy, visit_counts
 
 SQUARE = Grid((0, 1), ("x", "y"), (0.0, 0.0), (2.0, 2.0), (2, 2))
 

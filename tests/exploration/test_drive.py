@@ -15,7 +15,7 @@ from gymnasium.spaces import Box
 
 from mepol import load_policy
 from mepol.algorithm.config import AscentConfig, PolicyConfig
-from mepol.envs.make import Domain, make_env
+from mepol.envs.make import make_env
 from mepol.errors import CoincidentParticlesError, ConfigError, EnvironmentFault, RunError
 from mepol.estimators import entropy
 from mepol.exploration.config import EvaluationConfig, ExploreConfig
@@ -30,6 +30,7 @@ from mepol.exploration.drive import (
     standardise_inputs,
     stream,
 )
+from mepol.exploration.environment import domain_of
 from mepol.exploration.presets import preset
 from mepol.runs.directory import TIMES, Run
 from mepol.runs.machine import MachineConfig
@@ -84,7 +85,7 @@ def test_rows_describe_the_policy_that_their_epoch_starts_from(tiny: Callable, t
     assert [row.epoch for row in rows] == [0, 1, 2, 3]
     assert [row.samples for row in rows] == [0, 240, 480, 720]
     env = make_env(config.env, config.trajectories)
-    domain = Domain.of(env, config)
+    domain = domain_of(env, config)
     for e in range(4):
         policy = explore(dataclasses.replace(config, epochs=e), tmp_path / str(e)).load_policy()
         if e < 3:
@@ -219,9 +220,9 @@ def test_an_unbounded_range_of_the_heatmap_must_be_given_whole(wide: Callable, t
 def test_scaled_features_change_the_metric_and_keep_raw_units(wide: Callable) -> None:
     config = wide(features="0,1", k=4)
     env = make_env(config.env, 5)
-    batch = collect(make_policy(config, Domain.of(env, config)), env, 300, seed=stream(0, Stream.BATCH))
-    domain = dataclasses.replace(Domain.of(env, config), widths=(10.0, 1.0))
-    raw = entropy(search_neighbours(batch, Domain.of(env, config), config))
+    batch = collect(make_policy(config, domain_of(env, config)), env, 300, seed=stream(0, Stream.BATCH))
+    domain = dataclasses.replace(domain_of(env, config), widths=(10.0, 1.0))
+    raw = entropy(search_neighbours(batch, domain_of(env, config), config))
     scaled = entropy(search_neighbours(batch, domain, config))
     assert scaled == pytest.approx(raw, abs=0.15)
     truth = np.log(10.0) + 0.5 * np.log(2 * np.pi * np.e)
@@ -242,7 +243,7 @@ def test_coincident_particles_stop_a_run_with_their_number(tiny: Callable, tmp_p
 
 def test_inputs_are_scaled_to_plus_minus_one(tiny: Callable) -> None:
     config = tiny(env="mepol/MountainCar-v0", scale_inputs=True, heatmap_axes="0,1")
-    policy = make_policy(config, Domain.of(make_env(config.env, 1), config))
+    policy = make_policy(config, domain_of(make_env(config.env, 1), config))
     corners = np.array([[-1.2, -0.07], [0.45, 0.07]])
     seen = (corners - policy.shift.numpy()) / policy.scale.numpy()
     np.testing.assert_allclose(seen, [[-1, -1], [1, 1]], atol=1e-6)
@@ -275,7 +276,7 @@ def test_unbounded_inputs_are_standardised_by_the_first_batch(tiny: Callable, tm
 def test_standardising_does_not_change_what_a_mirrored_policy_does(tiny: Callable) -> None:
     config = standardised(tiny)
     env = make_env(config.env, config.trajectories)
-    domain = Domain.of(env, config)
+    domain = domain_of(env, config)
     policy = make_policy(config, domain)
     before = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
     standardise_inputs(policy, before, domain, 1.0)
@@ -286,7 +287,7 @@ def test_standardising_does_not_change_what_a_mirrored_policy_does(tiny: Callabl
 def test_bounded_inputs_are_left_to_scale_inputs(tiny: Callable) -> None:
     config = tiny(env="mepol/MountainCar-v0", hidden=(16,), mirror=True, heatmap_axes="0,1")
     env = make_env(config.env, config.trajectories)
-    domain = Domain.of(env, config)
+    domain = domain_of(env, config)
     policy = make_policy(config, domain)
     standardise_inputs(policy, collect(policy, env, 20, seed=stream(0, Stream.BATCH)), domain, 1.0)
     assert torch.equal(policy.scale, torch.ones(2))

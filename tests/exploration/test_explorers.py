@@ -11,9 +11,9 @@ import pytest
 
 from mepol.cli import main
 from mepol.errors import ConfigError
-from mepol.evaluation import UniformActor
 from mepol.exploration.explorers import explore, is_finished, load_actor, resume
 from mepol.runs.directory import Run
+from mepol.sampling.actors import UniformActor
 
 SMALL = [
     "--horizon",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mepol.envs.coordinates import Grid
 from mepol.errors import RunError
-from mepol.evaluation import Grid
 from mepol.figures import animate, draw_before_and_after, draw_curve, draw_heatmap
 from mepol.figures.canvas import new_figure
 from mepol.runs.directory import MetricsRow

@@ -85,7 +85,7 @@ def test_a_task_moves_as_its_domain_and_rewards_only_the_goal():
     )
     states, _ = task.reset(seed=4)
     assert np.array_equal(states, domain.reset(seed=4)[0])
-    domain._position[1] = task.unwrapped.base._position[1] = (4.75, 5.0)
+    domain._position[1] = task.unwrapped._position[1] = (4.75, 5.0)
     for _ in range(3):
         actions = np.full((3, 2), (0.1, 0.0))
         states, rewards, terminated, truncated, _ = task.step(actions)

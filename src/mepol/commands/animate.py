@@ -8,8 +8,9 @@ from pathlib import Path
 import tyro
 
 from mepol.commands.terminal import parse, stdout
-from mepol.envs.make import Domain, closing, make_env
+from mepol.envs.make import closing, make_env
 from mepol.errors import ConfigError, RunError
+from mepol.exploration.environment import domain_of
 from mepol.figures import animate
 from mepol.runs.directory import Run
 
@@ -33,7 +34,7 @@ def command(arguments: list[str]) -> None:
         raise ConfigError(f"seconds = {parsed.seconds} is not possible: it must be from 0.02 to 60")
     run = Run.open(parsed.run)
     with closing(make_env(run.config.env, 1)) as env:
-        grid = Domain.of(env, run.config).grid
+        grid = domain_of(env, run.config).grid
     if grid is None:
         raise RunError(f"{run.path} has no grid of visits: set heatmap_low and heatmap_high")
     maps = {epoch: run.load_visits(epoch) for epoch in run.evaluated_epochs()}

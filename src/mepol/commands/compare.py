@@ -17,9 +17,10 @@ from rich.table import Table
 
 from mepol.commands import compare_learners
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.envs.make import Domain, closing, make_env
+from mepol.envs.make import closing, make_env
+from mepol.envs.reachable import coverage
 from mepol.errors import ConfigError, EnvironmentFault, RunError
-from mepol.evaluation import coverage, reachable_cells
+from mepol.exploration.environment import domain_of
 from mepol.figures.bands import draw_bands
 from mepol.finetuning.store import is_finetune_run
 from mepol.runs.directory import Run
@@ -92,8 +93,7 @@ def _reachable(run: Run) -> NDArray[np.bool_] | None:
     """(bins_0, bins_1) cells of the run's grid that can be reached; None where nobody knows, or it cannot be made."""
     try:
         with closing(make_env(run.config.env, 1)) as env:
-            grid = Domain.of(env, run.config).grid
-            return None if grid is None else reachable_cells(env, grid)
+            return domain_of(env, run.config).reachable
     except EnvironmentFault:  # numbers of a run whose environment is not installed here can still be compared
         return None
 

@@ -12,8 +12,10 @@ import tyro
 from rich.table import Table
 
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.evaluation.assess import Assessment, Protocol, assess
+from mepol.envs.make import closing
+from mepol.evaluation.assess import Assessment, assess
 from mepol.exploration.drive import Stream, stream
+from mepol.exploration.environment import domain_of, env_of, protocol_of
 from mepol.exploration.explorers import load_actor
 from mepol.runs.directory import Run
 from mepol.runs.groups import MEASURES, GroupMeasure, aggregate, group_runs
@@ -49,9 +51,9 @@ def command(arguments: list[str]) -> None:
     at_least("trajectories", parsed.trajectories, 1)
     at_least("runs", len(parsed.runs), 1)
     at_least("seed", parsed.seed, 0)
-    protocol = Protocol(parsed.trajectories, parsed.k, parsed.pairs, parsed.horizons, parsed.mixing_threshold)
+    asked = {name: getattr(parsed, name) for name in ("k", "pairs", "horizons", "mixing_threshold")}
     runs = [Run.open(path) for path in parsed.runs]
-    records = {run.path: _record(run, protocol, parsed.seed) for run in runs}
+    records = {run.path: _record(run, parsed.trajectories, parsed.seed, asked) for run in runs}
     groups = {
         group.name: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage"))
         for group in group_runs(runs)
@@ -66,9 +68,12 @@ def command(arguments: list[str]) -> None:
         _print_groups(groups)
 
 
-def _record(run: Run, protocol: Protocol, seed: int) -> dict[str, Any]:
-    assessment = assess(load_actor(run), run.config, protocol, seed=stream(seed, Stream.FRESH))
-    return {"run": str(run.path), "seed": run.config.seed, "trajectories": protocol.trajectories, **_flat(assessment)}
+def _record(run: Run, trajectories: int, seed: int, asked: dict[str, Any]) -> dict[str, Any]:
+    config = run.config
+    protocol = protocol_of(config, trajectories, **asked)
+    with closing(env_of(config, trajectories), config.env_time_limit) as env:
+        found = assess(load_actor(run), env, domain_of(env, config), protocol, seed=stream(seed, Stream.FRESH))
+    return {"run": str(run.path), "seed": config.seed, "trajectories": trajectories, **_flat(found)}
 
 
 def _flat(assessment: Assessment) -> dict[str, Any]:

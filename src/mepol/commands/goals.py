@@ -10,11 +10,13 @@ import numpy as np
 import tyro
 
 from mepol.commands.terminal import at_least, parse, stdout
-from mepol.envs.make import Domain, closing, env_of
+from mepol.envs.coordinates import Grid
+from mepol.envs.make import closing
+from mepol.envs.reachable import reachable_cells
 from mepol.errors import ConfigError, RunError
-from mepol.evaluation.goal_coverage import GoalCoverage, goal_coverage, reachable_cells
-from mepol.evaluation.visits import Grid
+from mepol.evaluation.goal_coverage import GoalCoverage, goal_coverage
 from mepol.exploration.drive import Stream, stream
+from mepol.exploration.environment import domain_of, env_of
 from mepol.figures.goals import draw_goal_coverage
 from mepol.runs.directory import Run
 from mepol.runs.files import write_text

@@ -12,10 +12,11 @@ import numpy as np
 import tyro
 
 from mepol.commands.terminal import at_least, parse, stdout
+from mepol.envs.make import closing
 from mepol.errors import RunError
-from mepol.evaluation import HorizonRow, mean_interval
-from mepol.evaluation.assess import Protocol, assess
+from mepol.evaluation import HorizonRow, assess, mean_interval
 from mepol.exploration.drive import Stream, stream
+from mepol.exploration.environment import domain_of, env_of, protocol_of
 from mepol.exploration.explorers import load_actor
 from mepol.figures import draw_horizons
 from mepol.runs.directory import Run
@@ -55,13 +56,15 @@ def command(arguments: list[str]) -> None:
     at_least("runs", len(parsed.runs), 1)
     at_least("seed", parsed.seed, 0)
     horizons = tuple(sorted({max(1, round(h)) for h in np.linspace(0, parsed.until, parsed.points + 1)[1:]}))
-    protocol = Protocol(parsed.trajectories, parsed.k, horizons=horizons)
     groups = group_runs([Run.open(path) for path in parsed.runs])
     curves: dict[str, list[tuple[Run, tuple[HorizonRow, ...]]]] = {}
     for group in groups:
         for run in group.runs:
             config = run.config if parsed.eps is None else with_settings(run.config, {"eps": parsed.eps})
-            found = assess(load_actor(run), config, protocol, seed=stream(parsed.seed, Stream.FRESH)).horizons
+            protocol = protocol_of(config, parsed.trajectories, k=parsed.k, horizons=horizons)
+            with closing(env_of(config, parsed.trajectories), config.env_time_limit) as env:
+                seed = stream(parsed.seed, Stream.FRESH)
+                found = assess(load_actor(run), env, domain_of(env, config), protocol, seed=seed).horizons
             curves.setdefault(group.name, []).append((run, found))
             stdout.print(f"{run.path}: H(d_h) {found[-1].step_entropy:.3f}, average {found[-1].average_entropy:.3f}")
     step = {name: _band([rows for _, rows in c], "step_entropy") for name, c in curves.items()}

@@ -1,18 +1,63 @@
-"""Which observation coordinates are meant: by name, number or range."""
+"""Observation coordinates as a user writes them: names, selections of features, and grids over two of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from mepol.errors import ConfigError
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from mepol.errors import ConfigError, EnvironmentFault
+
+Floats = NDArray[np.float64]
+Features = tuple[int, ...] | Callable[[Floats], Floats]
+"""What the entropy is taken of: coordinates by number, or a function of (N, S) states that gives (N, D)."""
+
+BINS = 20
+MAX_BINS = 4096  # along a side of a grid
+MAX_NAME = 200  # characters
+
+# --- Names --------------------------------------------------------------------------------------------------------
 
 
 def feature_names(env: Any, state_dim: int) -> tuple[str, ...]:
-    """The environment's own names for its coordinates (`feature_names`), or `0`, `1`, ... where it has none."""
-    names = getattr(env, "feature_names", None) or getattr(env, "unwrapped", env).__dict__.get("feature_names")
-    return tuple(names) if names else tuple(str(i) for i in range(state_dim))
+    """The environment's own names for its coordinates (`feature_names`), or `0`, `1`, ... where it has none.
+
+    They are an attribute of the environment, of what it wraps, or of the single environments that it steps in turn.
+    """
+    inner = getattr(env, "unwrapped", env)
+    single = getattr((getattr(inner, "envs", None) or [None])[0], "unwrapped", None)
+    found = (getattr(place, "feature_names", None) for place in (env, inner, single))
+    names = next((names for names in found if names is not None), None)
+    if names is None:
+        return tuple(str(i) for i in range(state_dim))
+    if isinstance(names, str) or not all(isinstance(n, str) and 0 < len(n) <= MAX_NAME for n in names):
+        raise EnvironmentFault(
+            f"the environment's feature_names must be a list of texts of at most {MAX_NAME} characters"
+        )
+    if len(names) != state_dim:
+        raise EnvironmentFault(
+            f"the environment's feature_names are {len(names)}, and its observations have {state_dim} coordinates: "
+            "give one name per coordinate"
+        )
+    return tuple(names)
+
+
+def name_of(thing: Any) -> str:
+    """How a sentence calls a function or class: `module:name`; a text is its own name."""
+    if isinstance(thing, str):
+        return thing
+    thing = getattr(thing, "func", thing)  # of a functools.partial
+    name = getattr(thing, "__qualname__", None) or type(thing).__qualname__
+    return f"{getattr(thing, '__module__', '?')}:{name}"[-MAX_NAME:]
+
+
+# --- Features -----------------------------------------------------------------------------------------------------
 
 
 def select_features(text: str, names: Sequence[str]) -> tuple[int, ...]:
@@ -41,3 +86,118 @@ def _select(item: str, names: Sequence[str]) -> Sequence[int]:
     hint = f"; did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     raise ConfigError(f"no feature {item!r} among the {len(names)} coordinates ({listed}){hint}")
+
+
+def features_of(states: Floats, where: NDArray[np.bool_], features: Features) -> Floats:
+    """(N, D) features of the N states (..., S) that the mask `where` (...) marks."""
+    if callable(features):
+        return _computed(features, states[where])
+    chosen: Floats = states[..., list(features)][where]
+    return chosen
+
+
+def _computed(function: Callable[[Floats], Floats], states: Floats) -> Floats:
+    """(N, D) what a user's function makes of (N, S) states, checked."""
+    name = name_of(function)
+    try:
+        values = np.asarray(function(states))
+    except ConfigError:
+        raise
+    except Exception as fault:
+        raise ConfigError(f"the features {name!r} raised {type(fault).__name__}: {fault}") from fault
+    if values.ndim != 2 or len(values) != len(states) or not values.shape[1] or values.dtype.kind not in "iuf":
+        raise ConfigError(
+            f"the features {name!r} returned {values.shape} {values.dtype}, not ({len(states)}, D) real numbers"
+        )
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values).all(axis=1)))
+        raise ConfigError(f"the features {name!r} gave a NaN or infinite value for the state {states[row].tolist()}")
+    return values.astype(np.float64, copy=False)
+
+
+class Absent:
+    """A function whose name a file holds, and which nobody handed in again."""
+
+    def __init__(self, name: str) -> None:
+        self.__module__, _, self.__qualname__ = name.rpartition(":")
+
+    def __call__(self, states: Floats) -> Floats:
+        """Refuses, since no file decides what is run."""
+        raise ConfigError(f"the features are the function {name_of(self)!r}, which is not stored: hand it in again")
+
+
+# --- Grids --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells over two state coordinates; the outer cells absorb what lies outside the range."""
+
+    axes: tuple[int, int]
+    names: tuple[str, str]
+    low: tuple[float, float]
+    high: tuple[float, float]
+    bins: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        for name, low, high in zip(self.names, self.low, self.high, strict=True):
+            if not (math.isfinite(low) and math.isfinite(high)):
+                raise ConfigError(f"feature {name!r} is unbounded: give its range with heatmap_low and heatmap_high")
+            if not low < high:
+                raise ConfigError(f"feature {name!r} has the zero-width range [{low:g}, {high:g}]; widen it")
+
+
+def cells_of(points: Floats, grid: Grid) -> NDArray[np.int64]:
+    """(..., 2) values of the grid's coordinates -> (..., 2) the cell that each falls in."""
+    bins, low, high = np.array(grid.bins), np.array(grid.low), np.array(grid.high)
+    cell: NDArray[np.int64] = np.clip(np.floor((points - low) / (high - low) * bins), 0, bins - 1).astype(np.int64)
+    return cell
+
+
+def is_inside(points: Floats, grid: Grid) -> NDArray[np.bool_]:
+    """(..., 2) values of the grid's coordinates -> (...) whether they lie within its ranges, ends included."""
+    return np.asarray(((points >= grid.low) & (points <= grid.high)).all(axis=-1))
+
+
+def pair_grid(text: str, names: Sequence[str], space: Box, known: Grid | None = None) -> Grid:
+    """The grid of a pair of coordinates as a user writes it: `x,y`, or with ranges and bins `x:-12:12:40,z:0:2:20`.
+
+    text: two of `NAME`, `NAME:LOW:HIGH` or `NAME:LOW:HIGH:BINS`, with a comma between; names may be numbers. A range
+    that is not given is that of `known`, or else the observation space's.
+    """
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise ConfigError(f"the pair {text!r} must name two coordinates, such as x,y or x:-12:12:40,y:-12:12:40")
+    first, second = (_axis(part.strip(), names, space, known) for part in parts)
+    if first[0] == second[0]:
+        raise ConfigError(f"the pair {text!r} names {names[first[0]]!r} twice")
+    return Grid(
+        axes=(first[0], second[0]),
+        names=(names[first[0]], names[second[0]]),
+        low=(first[1], second[1]),
+        high=(first[2], second[2]),
+        bins=(first[3], second[3]),
+    )
+
+
+def _axis(text: str, names: Sequence[str], space: Box, known: Grid | None) -> tuple[int, float, float, int]:
+    """Coordinate, lower end, upper end and bins of one half of a pair."""
+    name, *rest = text.split(":")
+    chosen = select_features(name, names)
+    if len(chosen) != 1 or len(rest) not in (0, 2, 3):
+        raise ConfigError(f"{text!r} is not a coordinate: write NAME, NAME:LOW:HIGH or NAME:LOW:HIGH:BINS")
+    axis = chosen[0]
+    low, high, bins = float(space.low[axis]), float(space.high[axis]), BINS
+    if known is not None and axis in known.axes:
+        at = known.axes.index(axis)
+        low, high, bins = known.low[at], known.high[at], known.bins[at]
+    try:
+        if rest:
+            low, high = float(rest[0]), float(rest[1])
+        if len(rest) == 3:
+            bins = int(rest[2])
+    except ValueError as fault:
+        raise ConfigError(f"{text!r} holds something that is not a number: {fault}") from fault
+    if not 1 <= bins <= MAX_BINS:
+        raise ConfigError(f"bins = {bins} is not possible: it must be from 1 to {MAX_BINS}")
+    return axis, low, high, bins

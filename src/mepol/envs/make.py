@@ -1,24 +1,25 @@
-"""The environment of a run: how it is made, and what its spaces and names say."""
+"""The only factory of environments: from an id, a class or a function to a batch, or to a single one for pictures."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.envs.registration import load_env_creator
-from gymnasium.spaces import Box
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from mepol.envs.coordinates import feature_names, select_features
-from mepol.errors import ConfigError, EnvironmentFault
-from mepol.evaluation import Grid
-from mepol.exploration.config import ExploreConfig
-from mepol.sampling.collect import check_spaces, guard
+from mepol.envs.contract import guard
+from mepol.envs.coordinates import name_of
+from mepol.errors import EnvironmentFault
+
+Vector = VectorEnv[Any, Any, Any]
+Single = gymnasium.Env[Any, Any]
+Makes = str | type[Single] | type[Vector] | Callable[[], Single] | Callable[[int], Vector]
+"""A Gymnasium id, an environment's class, a factory () -> Env, or a function n -> VectorEnv of n."""
 
 
 class Unending(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -31,96 +32,153 @@ class Unending(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def make_env(
-    env_id: str, num_envs: int, *, ignore_termination: bool = True, time_limit: float = 0.0, threads: int = 0
-) -> VectorEnv[Any, Any, Any]:
-    """`num_envs` copies of a registered environment, native where it has a vector entry point.
+    what: Makes,
+    num_envs: int,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    ignore_termination: bool = True,
+    time_limit: float = 0.0,
+    threads: int = 0,
+    autoreset: AutoresetMode = AutoresetMode.NEXT_STEP,
+) -> Vector:
+    """`num_envs` copies of an environment in one batch.
 
-    threads: of environments that step on several (0: as many as they like).
+    what:      a Gymnasium id (native where it has a vector entry point), a `gymnasium.Env` class, a factory () -> Env,
+               or a function n -> VectorEnv. A function that needs an argument besides `kwargs` is one of n; one that
+               needs none is a factory.
+    kwargs:    handed to what makes the environment.
+    ignore_termination: hide the ends of single environments, time limits too; what comes as a VectorEnv is left as
+               it is.
+    time_limit: seconds that making may take (0: no limit).
+    threads:   of environments that step on several (0: as many as they like).
+    autoreset: how a batch of single environments starts anew where an episode ended; native batches have their own.
     """
+    name, options = name_of(what), dict(kwargs or {})
+    with guard(f"construction as {name!r}", time_limit), _quiet():
+        if isinstance(what, str):
+            return _registered(what, num_envs, options, ignore_termination, threads, autoreset)
+        if not _wants_number(what, options):
+            return _in_turn(what, num_envs, options, ignore_termination, autoreset)  # type: ignore[arg-type]
+        make: Callable[..., Any] = what
+        env = make(num_envs, **_with_threads(what, options, threads))
+    if not isinstance(env, VectorEnv):
+        raise EnvironmentFault(f"{name!r} is a function of n: it must return a VectorEnv, not a {type(env).__name__}")
+    if env.num_envs != num_envs:
+        raise EnvironmentFault(f"{name!r} returned {env.num_envs} environments, not the {num_envs} it was asked for")
+    return env
+
+
+def make_single(what: Makes, kwargs: Mapping[str, Any] | None = None, render_mode: str | None = None) -> Single:
+    """One environment that draws in `render_mode`; `what` and `kwargs` as in `make_env`."""
+    name, options = name_of(what), dict(kwargs or {})
+    with guard(f"construction as {name!r}"), _quiet():
+        if isinstance(what, str):
+            _spec(what)
+            return gymnasium.make(what, render_mode=render_mode, disable_env_checker=True, **options)
+        if _wants_number(what, options):
+            raise EnvironmentFault(f"{name!r} makes batches: a single environment needs an id, a class or () -> Env")
+        if render_mode is not None and _takes(what, "render_mode"):
+            options["render_mode"] = render_mode
+        env = _single(what, options)  # type: ignore[arg-type]
+    if render_mode is not None and env.render_mode != render_mode:
+        raise EnvironmentFault(f"{name!r} does not draw {render_mode!r}: give it a parameter render_mode")
+    return env
+
+
+# --- How each is made -----------------------------------------------------------------------------------------------
+
+
+def _spec(env_id: str) -> Any:
     try:
-        spec = gymnasium.spec(env_id)
+        return gymnasium.spec(env_id)
     except Exception as fault:  # an id may name a module to import, which runs code of its own
         raise EnvironmentFault(f"cannot make the environment {env_id!r}: {fault}") from fault
-    with guard(f"construction as {env_id!r}", time_limit):
-        if spec.vector_entry_point is not None:
-            options: dict[str, Any] = (
-                {"threads": threads} if threads and _takes_threads(spec.vector_entry_point) else {}
-            )
-            return gymnasium.make_vec(env_id, num_envs, vectorization_mode="vector_entry_point", **options)
-        return gymnasium.make_vec(
-            env_id,
-            num_envs,
-            vectorization_mode="sync",
-            vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP},
-            wrappers=[Unending] if ignore_termination else None,
-        )
 
 
-def _takes_threads(entry_point: Any) -> bool:
-    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    return "threads" in inspect.signature(creator).parameters
-
-
-def env_of(config: ExploreConfig, num_envs: int) -> VectorEnv[Any, Any, Any]:
-    """`num_envs` copies of a run's environment."""
-    return make_env(
-        config.env,
+def _registered(
+    env_id: str,
+    num_envs: int,
+    options: dict[str, Any],
+    ignore_termination: bool,
+    threads: int,
+    autoreset: AutoresetMode,
+) -> Vector:
+    entry = _spec(env_id).vector_entry_point
+    if entry is not None:
+        creator = load_env_creator(entry) if isinstance(entry, str) else entry
+        options = _with_threads(creator, options, threads)
+        return gymnasium.make_vec(env_id, num_envs, vectorization_mode="vector_entry_point", **options)
+    return gymnasium.make_vec(
+        env_id,
         num_envs,
-        ignore_termination=config.ignore_termination,
-        time_limit=config.machine.env_time_limit,
-        threads=config.machine.threads,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": autoreset},
+        wrappers=[Unending] if ignore_termination else None,
+        disable_env_checker=True,
+        **options,
     )
 
 
-@dataclass(frozen=True)
-class Domain:
-    """What a run needs to know of its environment."""
+def _in_turn(
+    factory: Callable[..., Single],
+    num_envs: int,
+    options: dict[str, Any],
+    ignore_termination: bool,
+    autoreset: AutoresetMode,
+) -> Vector:
+    def one() -> Single:
+        env = _single(factory, options)
+        return Unending(env) if ignore_termination else env
 
-    space: Box
-    action_dim: int
-    names: tuple[str, ...]
-    features: tuple[int, ...]
-    widths: tuple[float, ...]  # units of distance for each entropy feature
-    grid: Grid | None
+    return SyncVectorEnv([one] * num_envs, autoreset_mode=autoreset)
 
-    @staticmethod
-    def of(env: VectorEnv[Any, Any, Any], config: ExploreConfig) -> Domain:
-        """Read the spaces and resolve feature names; every fault is named before anything is written."""
-        space, action_space = check_spaces(env)
-        names = feature_names(env, space.shape[0])
-        features = select_features(config.features, names)
-        widths = np.ones(len(features))
-        if config.scale_features:
-            widths = (space.high - space.low)[list(features)].astype(np.float64)
-            for i, width in zip(features, widths, strict=True):
-                if not 0 < width < np.inf:
-                    raise ConfigError(
-                        f"feature {names[i]!r} has width {width:g}: scale_features needs bounded features"
-                    )
-        return Domain(
-            space, int(action_space.shape[0]), names, features, tuple(widths.tolist()), _grid(config, space, names)
+
+def _single(factory: Callable[..., Single], options: dict[str, Any]) -> Single:
+    env: Any = factory(**options)
+    if not isinstance(env, gymnasium.Env):
+        raise EnvironmentFault(
+            f"{name_of(factory)!r} takes no argument, so it must return a gymnasium.Env, not a {type(env).__name__}; "
+            "a function that returns a VectorEnv takes their number n"
         )
+    return env
 
 
-def _grid(config: ExploreConfig, space: Box, names: tuple[str, ...]) -> Grid | None:
-    """The grid of visits. Nobody asked for one, and the range is unknown or there is but one coordinate: None."""
-    settings = config.evaluation
-    asked = settings.heatmap_axes != "0,1" or settings.heatmap_low or settings.heatmap_high
-    if len(names) < 2 and not asked:
-        return None
-    axes = select_features(settings.heatmap_axes, names)
-    if len(axes) != 2:
-        raise ConfigError(f"heatmap_axes = {settings.heatmap_axes!r} must name two coordinates")
-    at = list(axes)
-    low = settings.heatmap_low or tuple(space.low[at].astype(float).tolist())
-    high = settings.heatmap_high or tuple(space.high[at].astype(float).tolist())
-    if not asked and not np.isfinite([*low, *high]).all():
-        return None
-    return Grid((axes[0], axes[1]), (names[axes[0]], names[axes[1]]), low, high, settings.heatmap_bins)
+def _wants_number(what: Any, options: Mapping[str, Any]) -> bool:
+    """Whether `what` is a function n -> VectorEnv rather than a factory () -> Env."""
+    if not callable(what):
+        raise EnvironmentFault(
+            f"cannot make an environment of a {type(what).__name__}: give a Gymnasium id, a gymnasium.Env class, "
+            "a factory () -> Env, or a function n -> VectorEnv"
+        )
+    if isinstance(what, type) and issubclass(what, gymnasium.Env | VectorEnv):
+        return issubclass(what, VectorEnv)
+    return any(
+        p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name not in options
+        for p in inspect.signature(what).parameters.values()
+    )
+
+
+def _takes(what: Any, name: str) -> bool:
+    return name in inspect.signature(what).parameters
+
+
+def _with_threads(creator: Any, options: dict[str, Any], threads: int) -> dict[str, Any]:
+    return {"threads": threads, **options} if threads and _takes(creator, "threads") else options
 
 
 @contextmanager
-def closing(env: VectorEnv[Any, Any, Any], time_limit: float = 0.0) -> Iterator[VectorEnv[Any, Any, Any]]:
+def _quiet() -> Iterator[None]:
+    """Gymnasium's advice to authors of environments, in colours, is not for who uses one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"\x1b\[\d+mWARN: ")
+        yield
+
+
+# --- How long each lives --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def closing(env: Vector, time_limit: float = 0.0) -> Iterator[Vector]:
     """Close the environment at the end, whatever happens; a fault in that does not hide an earlier one."""
     try:
         yield env
@@ -130,3 +188,30 @@ def closing(env: VectorEnv[Any, Any, Any], time_limit: float = 0.0) -> Iterator[
         raise
     with guard("close", time_limit):
         env.close()
+
+
+class Environments:
+    """The batches of one environment that a run needs: each size is made once, handed out again, and closed at the end.
+
+    A reset with seeds makes a batch forget its past, so that who had it before cannot be seen. The keywords are those
+    of `make_env`.
+    """
+
+    def __init__(self, what: Makes, *, time_limit: float = 0.0, **options: Any) -> None:
+        self.what, self.time_limit, self._options = what, time_limit, options
+        self._made: dict[int, Vector] = {}
+        self._stack = ExitStack()
+
+    def of(self, num_envs: int) -> Vector:
+        """The batch of `num_envs`."""
+        if num_envs not in self._made:
+            env = make_env(self.what, num_envs, time_limit=self.time_limit, **self._options)
+            self._made[num_envs] = self._stack.enter_context(closing(env, self.time_limit))
+        return self._made[num_envs]
+
+    def __enter__(self) -> Environments:
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        self._made.clear()
+        return self._stack.__exit__(*error)

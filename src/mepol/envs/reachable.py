@@ -14,19 +14,25 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mepol.envs.contract import check_observations, guard
+from mepol.envs.coordinates import Grid, cells_of, is_inside
 from mepol.envs.gridworld import free_points
-from mepol.evaluation.visits import Grid, cells_of
 
 
-def reachable_cells(env: VectorEnv[Any, Any, Any], grid: Grid) -> NDArray[np.bool_] | None:
-    """(bins_0, bins_1) which cells of `grid` can be reached, or None where nobody knows."""
+def reachable_cells(env: VectorEnv[Any, Any, Any], grid: Grid, *, absorb: bool = True) -> NDArray[np.bool_] | None:
+    """(bins_0, bins_1) which cells of `grid` can be reached, or None where nobody knows.
+
+    absorb: whether what lies outside the grid counts in its outer cells, as visits do.
+    """
     known = GEOMETRY.get(env.spec.id) if env.spec is not None else None
     ask = getattr(env.unwrapped, "reachable", known)
-    points = ask(grid.axes) if callable(ask) else None
+    with guard("reachable"):
+        points = ask(grid.axes) if callable(ask) else None
     if points is None:
         return None
+    points = check_observations(points, (len(points), 2), "reachable")
     mask = np.zeros(grid.bins, dtype=bool)
-    cell = cells_of(np.asarray(points, dtype=np.float64), grid)
+    cell = cells_of(points if absorb else points[is_inside(points, grid)], grid)
     mask[cell[:, 0], cell[:, 1]] = True
     return mask
 

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from mepol.envs.reachable import coverage, reachable_cells
+from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.evaluation.horizon import HorizonRow, Mixing, horizon_curve, mixing_time
-from mepol.evaluation.measures import CellMeasures, Evaluation, evaluate, measure, measure_cells
-from mepol.evaluation.pairs import pair_grid
+from mepol.evaluation.measures import CellMeasures, Evaluation, measure_cells, measure_states
 from mepol.evaluation.statistics import Interval, iqm_interval, mean_interval
-from mepol.evaluation.visits import Grid, discrete_entropy, visit_counts
-from mepol.sampling.actors import Explorer, UniformActor, as_actor
+from mepol.evaluation.visits import discrete_entropy, visit_counts
 
 __all__ = [
+    "Assessment",
     "CellMeasures",
     "Evaluation",
-    "Explorer",
-    "Grid",
     "HorizonRow",
     "Interval",
     "Mixing",
-    "UniformActor",
-    "as_actor",
-    "coverage",
+    "Protocol",
+    "assess",
     "discrete_entropy",
-    "evaluate",
     "horizon_curve",
     "iqm_interval",
     "mean_interval",
-    "measure",
     "measure_cells",
+    "measure_states",
     "mixing_time",
-    "pair_grid",
-    "reachable_cells",
     "visit_counts",
 ]

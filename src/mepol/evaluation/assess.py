@@ -1,45 +1,52 @@
-"""One protocol for whatever explores: fresh trajectories of it, and every measure of what they cover."""
+"""One verb for whatever explores: fresh trajectories of it, and every measure of what they cover."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 
-from mepol.envs.make import Domain, closing, env_of
+from mepol.algorithm.policy import GaussianPolicy
+from mepol.envs.coordinates import pair_grid
+from mepol.envs.domain import Domain
 from mepol.envs.reachable import reachable_cells
-from mepol.errors import ConfigError
+from mepol.errors import ConfigError, PolicyFileError
 from mepol.evaluation.horizon import HorizonRow, Mixing, horizon_curve, mixing_time
-from mepol.evaluation.measures import CellMeasures, Evaluation, measure, measure_cells
-from mepol.evaluation.pairs import pair_grid
-from mepol.exploration.config import ExploreConfig
-from mepol.exploration.drive import check_fit
+from mepol.evaluation.measures import CellMeasures, Evaluation, measure_cells, measure_states
 from mepol.sampling.actors import Explorer, as_actor
-from mepol.sampling.collect import collect
+from mepol.sampling.collect import Actor, collect
+from mepol.settings import require
 
 
 @dataclass(frozen=True)
 class Protocol:
     """What is measured, on how many fresh trajectories."""
 
+    horizon: int
+    """T, steps of a trajectory that the index and the cells rest on."""
+    k: int
+    """Neighbours of every entropy estimate."""
+    eps: float = 0.0
+    """Volume added to every neighbour ball."""
     trajectories: int = 100
     """Fresh trajectories (M)."""
-    k: int | None = None
-    """Neighbours of every entropy estimate; by default the run's."""
     pairs: tuple[str, ...] = ()
     """Further pairs of coordinates for discrete entropies: `x,z` or `x:-12:12:40,z:0:2:20`."""
     horizons: tuple[int, ...] = ()
-    """Testing horizons h of H(d_h) and H(d̄_h); they may lie beyond the run's T."""
+    """Testing horizons h of H(d_h) and H(d̄_h); they may lie beyond T."""
     mixing_threshold: float = 0.0
     """Threshold of the mixing time; 0 does not estimate it."""
+    workers: int = -1
+    """Threads of the neighbour search; -1 for all cores."""
+    time_limit: float = 0.0
+    """Seconds that one call of the environment may take; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        if self.trajectories < 1:
-            raise ConfigError(f"trajectories = {self.trajectories} is not possible: it must be at least 1")
-        if self.k is not None and self.k < 1:
-            raise ConfigError(f"k = {self.k} is not possible: it must be at least 1")
-        if any(h < 1 for h in self.horizons):
-            raise ConfigError(f"horizons = {self.horizons} are not possible: each must be at least 1")
+        for name in ("horizon", "k", "trajectories"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(all(h >= 1 for h in self.horizons), "horizons", self.horizons, "at least 1 each")
 
 
 @dataclass(frozen=True)
@@ -53,30 +60,43 @@ class Assessment:
 
 
 def assess(
-    explorer: Explorer, config: ExploreConfig, protocol: Protocol, *, seed: np.random.SeedSequence
+    explorer: Explorer,
+    env: VectorEnv[Any, Any, Any],
+    domain: Domain,
+    protocol: Protocol,
+    *,
+    seed: np.random.SeedSequence,
 ) -> Assessment:
-    """Measure `explorer` in the environment of `config`, with its T, features, grid and (unless given) k.
+    """Measure `explorer` in `env`, a batch of as many as the protocol has trajectories, with the domain's features.
 
     explorer: a policy, a mixture, or a function of observations (M, S) that gives actions (M, A).
     The first T steps of each trajectory give the index and the cells; all steps give the curves over h.
     """
-    k, eps = protocol.k or config.ascent.k, config.ascent.eps
-    steps = max(config.horizon, *protocol.horizons, 1)
     actor = as_actor(explorer)
-    with closing(env_of(config, protocol.trajectories), config.machine.env_time_limit) as env:
-        domain = Domain.of(env, config)
-        check_fit(actor, domain, config)
-        grids = {text: pair_grid(text, domain.names, domain.space, domain.grid) for text in protocol.pairs}
-        masks = {text: reachable_cells(env, grid) for text, grid in grids.items()}
-        mask = None if domain.grid is None else reachable_cells(env, domain.grid)
-        if protocol.mixing_threshold and domain.grid is None:
-            raise ConfigError("mixing_threshold needs a grid: give heatmap_low and heatmap_high")
-        whole = collect(actor, env, steps, seed=seed, time_limit=config.machine.env_time_limit)
-    batch = whole.first(config.horizon)
+    check_fit(actor, domain)
+    require(env.num_envs == protocol.trajectories, "trajectories", protocol.trajectories, f"env's {env.num_envs}")
     threshold, grid = protocol.mixing_threshold, domain.grid
+    if threshold and grid is None:
+        raise ConfigError("mixing_threshold needs a grid: give heatmap_low and heatmap_high")
+    grids = {text: pair_grid(text, domain.names, domain.space, grid) for text in protocol.pairs}
+    masks = {text: reachable_cells(env, pair) for text, pair in grids.items()}
+    steps = max(protocol.horizon, *protocol.horizons, 1)
+    whole = collect(actor, env, steps, seed=seed, time_limit=protocol.time_limit)
+    batch = whole.first(protocol.horizon)
+    search: dict[str, Any] = {"k": protocol.k, "eps": protocol.eps, "workers": protocol.workers}
     return Assessment(
-        evaluation=measure(batch, features=domain.features, k=k, eps=eps, grid=grid, reachable=mask),
+        evaluation=measure_states(batch, domain, **search),
         pairs={text: measure_cells(batch, grids[text], masks[text]) for text in grids},
-        horizons=tuple(horizon_curve(whole, protocol.horizons, features=domain.features, k=k, eps=eps)),
+        horizons=tuple(horizon_curve(whole, protocol.horizons, features=domain.features, **search)),
         mixing=mixing_time(whole, grid, threshold=threshold) if threshold and grid is not None else None,
     )
+
+
+def check_fit(actor: Actor, domain: Domain) -> None:
+    """PolicyFileError when `actor` is a policy of other widths than the domain has."""
+    needed = (domain.state_dim, domain.action_dim)
+    if isinstance(actor, GaussianPolicy) and (actor.widths[0], actor.widths[-1]) != needed:
+        raise PolicyFileError(
+            f"the policy maps {actor.widths[0]} state coordinates to {actor.widths[-1]} actions, "
+            f"and {domain.env} has {needed[0]} and {needed[1]}: it was made for another environment"
+        )

@@ -15,10 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
-from mepol.envs.gridworld import blocked
-from mepol.evaluation.visits import Grid
-
-SAMPLES = 8  # points along each side of a cell that are tested for walls
+from mepol.envs.coordinates import Grid, cells_of, is_inside
 
 
 @dataclass(frozen=True)
@@ -54,13 +51,10 @@ def goal_coverage(batch: Batch, grid: Grid, goals: NDArray[np.bool_]) -> GoalCov
 
     What lies outside the grid is in no cell: unlike in a heatmap, the outer cells do not absorb it.
     """
-    bins, low, high = np.array(grid.bins), np.array(grid.low), np.array(grid.high)
     where = batch.states[:, 1:, list(grid.axes)]  # (M, T, 2)
     m, horizon = where.shape[:2]
-    cell = np.floor((where - low) / (high - low) * bins)
-    on_edge = where == high
-    cell = np.where(on_edge, bins - 1, cell).astype(np.int64)
-    inside = ((cell >= 0) & (cell < bins)).all(axis=2) & batch.visited()
+    cell = cells_of(where, grid)
+    inside = is_inside(where, grid) & batch.visited()
     trajectory, step = np.nonzero(inside)
     first = np.full((m, *grid.bins), horizon + 1, dtype=np.int64)
     np.minimum.at(first, (trajectory, cell[inside][:, 0], cell[inside][:, 1]), step + 1)
@@ -73,18 +67,3 @@ def goal_coverage(batch: Batch, grid: Grid, goals: NDArray[np.bool_]) -> GoalCov
         steps_to_hit=np.where(goals & (count > 0), steps, np.nan),
         trajectories=m,
     )
-
-
-def reachable_cells(env: str, grid: Grid) -> NDArray[np.bool_]:
-    """(bins_0, bins_1) cells that can be entered: GridWorld's outside its walls, elsewhere all of the grid."""
-    if env != "mepol/GridWorld-v0" or grid.axes != (0, 1):
-        return np.ones(grid.bins, dtype=bool)
-    fraction = (np.arange(SAMPLES) + 0.5) / SAMPLES
-    axes = [
-        low + (np.arange(n)[:, None] + fraction) * (high - low) / n
-        for low, high, n in zip(grid.low, grid.high, grid.bins, strict=True)
-    ]
-    x, y = axes[0][:, None, :, None], axes[1][None, :, None, :]
-    points = np.stack(np.broadcast_arrays(x, y), axis=-1)  # (bins_0, bins_1, SAMPLES, SAMPLES, 2)
-    free = ~blocked(points.reshape(-1, 2)).reshape(points.shape[:-1])
-    return np.asarray(free.any(axis=(2, 3)))

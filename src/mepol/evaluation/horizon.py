@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from mepol.algorithm.batch import Batch
+from mepol.envs.coordinates import Features, Grid, cells_of, features_of
 from mepol.errors import ConfigError, ParticleError
 from mepol.estimators import knn_entropy
-from mepol.evaluation.visits import Grid, cells_of
 
 MAX_PARTICLES = 100_000  # of one average entropy; more are thinned at random, which leaves the estimate consistent
 
@@ -38,12 +38,13 @@ def horizon_curve(
     batch: Batch,
     horizons: Sequence[int],
     *,
-    features: tuple[int, ...],
+    features: Features,
     k: int,
     eps: float = 0.0,
     seed: int = 0,
+    workers: int = -1,
 ) -> list[HorizonRow]:
-    """H(d_h) and H(d̄_h) at each of `horizons`, on the chosen state coordinates."""
+    """H(d_h) and H(d̄_h) at each of `horizons`, on the chosen features; `workers`: threads of the search."""
     longest = batch.actions.shape[1]
     if bad := [h for h in horizons if not 1 <= h <= longest]:
         raise ConfigError(f"horizon = {bad[0]} is not possible: it must be from 1 to the {longest} steps sampled")
@@ -55,21 +56,21 @@ def horizon_curve(
                 f"{len(at)} trajectories reach step {h}, and their entropy needs more than k = {k}; "
                 "sample more trajectories, or lower k"
             )
-        rows.append(HorizonRow(h, knn_entropy(at, k, eps=eps), len(at), knn_entropy(until, k, eps=eps), len(until)))
+        step, average = (knn_entropy(states, k, eps=eps, workers=workers) for states in (at, until))
+        rows.append(HorizonRow(h, step, len(at), average, len(until)))
     return rows
 
 
-def states_at(batch: Batch, h: int, features: tuple[int, ...]) -> NDArray[np.float64]:
-    """(M', D) states s_h of the trajectories that reach step h: draws from d_h."""
-    chosen: NDArray[np.float64] = batch.states[batch.lengths >= h, h][:, list(features)]
-    return chosen
+def states_at(batch: Batch, h: int, features: Features) -> NDArray[np.float64]:
+    """(M', D) features of s_h in the trajectories that reach step h: draws from d_h."""
+    return features_of(batch.states[:, h], batch.lengths >= h, features)
 
 
 def states_until(
-    batch: Batch, h: int, features: tuple[int, ...], *, most: int = MAX_PARTICLES, seed: int = 0
+    batch: Batch, h: int, features: Features, *, most: int = MAX_PARTICLES, seed: int = 0
 ) -> NDArray[np.float64]:
-    """(N', D) states s_1 .. s_h, at most `most` of them, drawn without replacement: draws from d̄_h."""
-    states: NDArray[np.float64] = batch.states[:, 1 : h + 1, list(features)][batch.visited()[:, :h]]
+    """(N', D) features of s_1 .. s_h, at most `most` of them, drawn without replacement: draws from d̄_h."""
+    states = features_of(batch.states[:, 1 : h + 1], batch.visited()[:, :h], features)
     if len(states) <= most:
         return states
     return states[np.random.default_rng(seed).choice(len(states), most, replace=False)]

@@ -1,19 +1,18 @@
-"""The evaluation protocol: fresh trajectories, and every number with the particles it rests on."""
+"""What one batch covers: every number with the particles it rests on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
-from mepol.envs.reachable import coverage, reachable_cells
+from mepol.envs.coordinates import Grid
+from mepol.envs.domain import Domain
+from mepol.envs.reachable import coverage
 from mepol.estimators import knn_entropy
-from mepol.evaluation.visits import Grid, discrete_entropy, visit_counts
-from mepol.sampling.collect import Actor, collect
+from mepol.evaluation.visits import discrete_entropy, visit_counts
 
 
 @dataclass(frozen=True)
@@ -38,51 +37,13 @@ class Evaluation:
     """(bins_0, bins_1) visits of all trajectories together."""
 
 
-def evaluate(
-    actor: Actor,
-    env: VectorEnv[Any, Any, Any],
-    *,
-    horizon: int,
-    features: tuple[int, ...],
-    k: int,
-    eps: float = 0.0,
-    grid: Grid | None = None,
-    seed: np.random.SeedSequence,
-    time_limit: float = 0.0,
-) -> Evaluation:
-    """Roll `actor` for `horizon` steps in each of the environment's sub-environments and measure what it covered.
-
-    time_limit: seconds that one call of the environment may take, 0 for no limit.
-    """
-    batch = collect(actor, env, horizon, seed=seed, time_limit=time_limit)
-    reachable = None if grid is None else reachable_cells(env, grid)
-    return measure(batch, features=features, k=k, eps=eps, grid=grid, reachable=reachable)
-
-
-def measure(
-    batch: Batch,
-    *,
-    features: tuple[int, ...],
-    k: int,
-    eps: float = 0.0,
-    grid: Grid | None = None,
-    reachable: NDArray[np.bool_] | None = None,
-) -> Evaluation:
-    """What the trajectories of `batch` cover; `reachable`: (bins_0, bins_1) of `grid`, where it is known."""
-    index = knn_entropy(batch.particles(features), k, eps=eps)
-    if grid is None:
+def measure_states(batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: int = -1) -> Evaluation:
+    """What the trajectories of `batch` cover of `domain`: its features' entropy, and the cells of its grid."""
+    index = knn_entropy(domain.particles(batch), k, eps=eps, workers=workers)
+    if domain.grid is None:
         return Evaluation(batch.size, k, index)
-    seen = measure_cells(batch, grid, reachable)
-    return Evaluation(
-        particles=batch.size,
-        k=k,
-        index=index,
-        discrete_entropy=seen.discrete_entropy,
-        pooled_entropy=seen.pooled_entropy,
-        cells=seen.cells,
-        coverage=seen.coverage,
-        visits=seen.visits,
-    )
+    seen = measure_cells(batch, domain.grid, domain.reachable)
+    return Evaluation(batch.size, k, index, **vars(seen))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from numpy.typing import NDArray
 from PIL import Image
 
+from mepol.envs.coordinates import Grid
 from mepol.errors import RunError
-from mepol.evaluation import Grid
 from mepol.figures.coverage import colour_scale, heatmap_figure
 
 

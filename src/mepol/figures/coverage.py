@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from mepol.evaluation import Grid, discrete_entropy
+from mepol.envs.coordinates import Grid
+from mepol.evaluation import discrete_entropy
 from mepol.figures.canvas import new_figure, png
 from mepol.runs.text import label
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mepol.envs.coordinates import Grid
 from mepol.evaluation.goal_coverage import GoalCoverage
-from mepol.evaluation.visits import Grid
 from mepol.figures.canvas import new_figure, png
 from mepol.runs.text import label
 

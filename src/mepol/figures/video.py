@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from mepol.envs.batched import Frame
+from mepol.envs.make import make_single
 from mepol.errors import ConfigError, EnvironmentFault
 from mepol.sampling.collect import Actor
 
@@ -42,7 +43,7 @@ def record(
         raise ConfigError(
             f"a video needs at least one policy, episode and step; got {len(actors)}, {episodes} and {horizon}"
         )
-    envs = [gymnasium.make(env_id, render_mode="rgb_array", disable_env_checker=True) for _ in actors]
+    envs = [make_single(env_id, render_mode="rgb_array") for _ in actors]
     total, done = episodes * (horizon + 1), 0
     film: Generator[None, Frame | None, None] | None = None
     try:

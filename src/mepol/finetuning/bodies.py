@@ -33,7 +33,11 @@ class Humanoid(_FromPool, HumanoidVectorEnv):
 
 
 def make_body(
-    kind: type[Ant] | type[Humanoid], pool: str, num_envs: int, render_mode: str | None, threads: int | None
+    kind: type[Ant] | type[Humanoid],
+    pool: str,
+    num_envs: int,
+    render_mode: str | None = None,
+    threads: int | None = None,
 ) -> Ant | Humanoid:
     """`num_envs` bodies that start in states of the pool of that name, or as ever where the name is empty."""
     env = kind(num_envs, render_mode, threads)

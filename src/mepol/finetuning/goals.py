@@ -1,7 +1,7 @@
 """Goals: pure functions of the state, (M, S) -> (M,) bool, true where the task is solved.
 
 Coordinates are those of the domain's table (envs/gridworld.py, envs/ant.py, envs/humanoid.py). Where the paper and
-the authors' release differ, docs/decisions.md says which is meant.
+the authors' release differ, the goal's own line says which is meant (docs/finetune.md lists them).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mepol.envs.batched import Array
+from mepol.envs.coordinates import name_of
 from mepol.errors import ConfigError, EnvironmentFault
 
 Reached = NDArray[np.bool_]
@@ -95,19 +95,23 @@ def import_goal(name: str) -> Goal:
         sys.path.remove(here)
     if not callable(goal):
         raise ConfigError(f"the goal {name!r} is a {type(goal).__name__}, not a function of states (M, S)")
-    return _checked(goal, name)
+    found: Goal = goal
+    return found
 
 
-def _checked(goal: Callable[[Array], Any], name: str) -> Goal:
-    def checked(states: Array) -> Reached:
-        try:
-            reached = np.asarray(goal(states))
-        except Exception as fault:
-            raise EnvironmentFault(f"the goal {name!r} raised {type(fault).__name__}: {fault}") from fault
-        if reached.shape != states.shape[:1] or reached.dtype != np.bool_:
-            raise EnvironmentFault(
-                f"the goal {name!r} returned {reached.shape} {reached.dtype}, not ({len(states)},) truth values"
-            )
-        return reached
+def judge(goal: Goal, states: Array) -> Reached:
+    """(M,) where `goal` says that (M, S) states solve the task; one sentence where it says something else.
 
-    return checked
+    The goal sees the states read-only: they are what the learner learns from.
+    """
+    seen = states.view()
+    seen.flags.writeable = False
+    try:
+        reached = np.asarray(goal(seen))
+    except Exception as fault:
+        raise EnvironmentFault(f"the goal {name_of(goal)!r} raised {type(fault).__name__}: {fault}") from fault
+    if reached.shape != states.shape[:1] or reached.dtype != np.bool_:
+        raise EnvironmentFault(
+            f"the goal {name_of(goal)!r} returned {reached.shape} {reached.dtype}, not ({len(states)},) truth values"
+        )
+    return reached

@@ -12,6 +12,8 @@ humanoid-up    mepol/HumanoidUp-v0     a pool of 100: on the ground         tors
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -41,7 +43,7 @@ class Task:
     explorer: str = ""
     """Exploration preset whose policy the paper starts this task from."""
     pool: str = ""
-    """Stored start states (finetune/pools.py); empty for the domain's own starts."""
+    """Stored start states (finetuning/pools.py); empty for the domain's own starts."""
 
 
 _GRID, _ANT, _HUMANOID = "mepol/GridWorld-v0", "mepol/Ant-v0", "mepol/Humanoid-v0"
@@ -82,40 +84,47 @@ def find_task(name: str, env: str = "", horizon: int | None = None) -> Task:
     return TASKS[name]
 
 
-def make_task(task: Task, num_envs: int, *, horizon: int | None = None, threads: int = 0) -> ReachVectorEnv:
-    """`num_envs` copies of a task, native where its domain has a vector entry point."""
-    return ReachVectorEnv(_base(task, num_envs, threads=threads), task.goal, horizon or task.horizon)
+def make_task(
+    task: Task, num_envs: int, *, horizon: int | None = None, threads: int = 0, time_limit: float = 0.0
+) -> ReachVectorEnv:
+    """`num_envs` copies of a task, native where its domain has a vector entry point.
+
+    threads: of domains that step on several (0: as many as they like). time_limit: seconds per call (0: no limit).
+    """
+    env = _domain(task, num_envs, threads=threads, time_limit=time_limit)
+    return ReachVectorEnv(env, task.goal, horizon or task.horizon, time_limit=time_limit)
 
 
-def batched(num_envs: int, task: str, render_mode: str | None = None, threads: int | None = None) -> ReachVectorEnv:
+def batched(num_envs: int, task: str, render_mode: str | None = None, threads: int = 0) -> ReachVectorEnv:
     """Vector entry point of a registered task."""
     known = TASKS[task]
-    return ReachVectorEnv(_native(known, num_envs, render_mode, threads), known.goal, known.horizon)
+    return ReachVectorEnv(_domain(known, num_envs, render_mode, threads), known.goal, known.horizon)
 
 
 def single(task: str, render_mode: str | None = None) -> Reach:
     """Single entry point of a registered task."""
     known = TASKS[task]
-    return Reach(_native(known, 1, render_mode, None), known.goal, known.horizon)
+    domain = _domain(known, 1, render_mode)
+    assert isinstance(domain, BatchedEnv)
+    return Reach(domain, known.goal, known.horizon)
 
 
-def _base(task: Task, num_envs: int, threads: int) -> VectorEnv[Any, Any, Any]:
-    if task.pool:
-        return _native(task, num_envs, None, threads or None)
-    spec = gymnasium.registry.get(task.env)
-    if spec is None or spec.vector_entry_point is not None:
-        return make_env(task.env, num_envs, threads=threads)
-    return gymnasium.make_vec(
-        task.env, num_envs, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.DISABLED}
+def _domain(
+    task: Task, num_envs: int, render_mode: str | None = None, threads: int = 0, time_limit: float = 0.0
+) -> VectorEnv[Any, Any, Any]:
+    """Where a task takes place; its ends are hidden, since an episode of a task ends at the goal or the horizon."""
+    return make_env(
+        _from_pool(task) if task.pool else task.env,
+        num_envs,
+        kwargs={} if render_mode is None else {"render_mode": render_mode},
+        threads=threads,
+        time_limit=time_limit,
+        autoreset=AutoresetMode.DISABLED,
     )
 
 
-def _native(task: Task, num_envs: int, render_mode: str | None, threads: int | None) -> BatchedEnv:
-    if task.env == _GRID:
-        from mepol.envs.gridworld import GridWorldVectorEnv
-
-        return GridWorldVectorEnv(num_envs, render_mode)
+def _from_pool(task: Task) -> Callable[..., BatchedEnv]:
     from mepol.finetuning import bodies  # MuJoCo is not needed for the others
 
     kind = bodies.Humanoid if task.env == _HUMANOID else bodies.Ant
-    return bodies.make_body(kind, task.pool, num_envs, render_mode, threads)
+    return functools.partial(bodies.make_body, kind, task.pool)

@@ -11,8 +11,9 @@ from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mepol.envs.contract import check_spaces
 from mepol.errors import EnvironmentFault
-from mepol.sampling.collect import Actor, check_spaces
+from mepol.sampling.collect import Actor
 
 Explorer = Actor | Callable[[NDArray[np.floating]], NDArray[np.floating]]
 """A policy, or a function of observations (M, S) that gives actions (M, A)."""

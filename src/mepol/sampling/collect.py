@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.envs.batched import DivisibleEnv
-from mepol.errors import CollapseError, EnvironmentFault, MepolWarning
+from mepol.envs.contract import (
+    check_actions,
+    check_diverged,
+    check_ends,
+    check_observations,
+    check_spaces,
+    guard,
+)
+from mepol.errors import MepolWarning
 from mepol.sampling.turns import take_turns
 
+REMEDY = "a lower learning_rate or kl_threshold"  # for a policy without numbers
 MIN_BLOCK, MAX_BLOCKS = 10, 4  # below ten rows, calling the policy costs more than its products
 
 
@@ -81,7 +87,7 @@ def collect(
     seeds: Any = [int(word) for word in reset_seed.generate_state(m)]  # VectorEnv takes a list, its types say int
     with guard("reset", time_limit):
         obs, _ = env.reset(seed=seeds)
-    states[:, 0] = _checked(obs, (m, *space.shape), np.ones(m, dtype=bool), "reset")
+    states[:, 0] = check_observations(obs, (m, *space.shape), "reset")
     if isinstance(actor, Episodic):
         actor = actor.begin(m, rng)
 
@@ -119,15 +125,19 @@ class _Part:
         time_limit: float,
     ) -> Iterator[None]:
         """Fill states (R, T+1, S) from the start in states[:, 0], actions (R, T, A) and lengths (R,): a step a turn."""
-        first, obs, alive = self.rows.start, states[:, 0].copy(), np.ones(len(states), dtype=bool)
+        r, first = len(states), self.rows.start
+        obs, alive = states[:, 0].copy(), np.ones(r, dtype=bool)
         for t in range(actions.shape[1]):
-            actions[:, t] = _finite(self.act(t, obs), alive, t, first)
-            with guard(f"step {t}", time_limit):
+            call = f"step {t}"
+            actions[:, t] = check_actions(self.act(t, obs), call, alive=alive, first=first, remedy=REMEDY)
+            with guard(call, time_limit):
                 obs, _, terminated, truncated, info = self.step(actions[:, t])  # the reward is never read
-                ended = np.asarray(terminated, dtype=bool) | np.asarray(truncated, dtype=bool)
-            states[:, t + 1] = obs = _checked(obs, states[:, 0].shape, alive, f"step {t}", ended, first)
-            if "diverged" in info:
-                broken = alive & np.asarray(info["diverged"], dtype=bool)
+            obs = check_observations(obs, states[:, 0].shape, call, alive=alive, first=first)
+            ended = check_ends(terminated, truncated, r, call)
+            diverged = check_diverged(info, r, call)
+            states[:, t + 1] = obs = obs.astype(np.float64, copy=False)
+            if diverged is not None:
+                broken = alive & diverged
                 for i in np.flatnonzero(broken):
                     lengths[i] = max(t, 1)
                     reason = info["warning"][i] if "warning" in info else "no reason given"
@@ -137,7 +147,7 @@ class _Part:
                 for i in np.flatnonzero(alive & ended):
                     lengths[i] = t + 1
                     if "final_obs" in info:  # SAME_STEP: obs is already the next trajectory's start
-                        with guard(f"step {t}", time_limit):
+                        with guard(call, time_limit):
                             states[i, t + 1] = info["final_obs"][i]
                 alive &= ~ended
             if not alive.any():
@@ -177,84 +187,3 @@ def _divided(
 def _blocks(m: int) -> list[slice]:
     n = min(max(m // MIN_BLOCK, 1), MAX_BLOCKS)
     return [slice(m * b // n, m * (b + 1) // n) for b in range(n)]
-
-
-@contextmanager
-def guard(call: str, time_limit: float) -> Iterator[None]:
-    """Names what the environment's own code raises, and ends a call that hangs.
-
-    The limit needs the main thread and its alarm signal; elsewhere it is not enforced.
-    """
-    limited = time_limit > 0 and threading.current_thread() is threading.main_thread()
-
-    def too_late(*_: object) -> None:
-        raise EnvironmentFault(f"the environment's {call} took longer than the time limit of {time_limit:g} s")
-
-    if limited:
-        before = signal.signal(signal.SIGALRM, too_late)
-        signal.setitimer(signal.ITIMER_REAL, time_limit)
-    try:
-        yield
-    except EnvironmentFault:
-        raise
-    except Exception as fault:
-        raise EnvironmentFault(f"the environment's {call} raised {type(fault).__name__}: {fault}") from fault
-    finally:
-        if limited:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-            signal.signal(signal.SIGALRM, before)
-
-
-def _finite(actions: NDArray[np.float32], alive: NDArray[np.bool_], t: int, first: int) -> NDArray[np.float32]:
-    bad = _first_bad(actions, alive)
-    if bad is not None:
-        raise CollapseError(
-            f"the policy gave environment {first + bad} a NaN or infinite action at step {t}; "
-            "start again with a lower learning_rate or kl_threshold"
-        )
-    return actions
-
-
-def _first_bad(rows: NDArray[np.floating], alive: NDArray[np.bool_]) -> int | None:
-    """The first living row that is not finite."""
-    if np.isfinite(rows).all():  # nearly always, and then this is all that is spent on it
-        return None
-    bad = alive & ~np.isfinite(rows).all(axis=-1)
-    return int(np.argmax(bad)) if bad.any() else None
-
-
-def check_spaces(env: VectorEnv[Any, Any, Any]) -> tuple[Box, Box]:
-    """The Boxes of one sub-environment's observations and actions, or an EnvironmentFault that says what is there."""
-    return _box(env.single_observation_space, "observation"), _box(env.single_action_space, "action")
-
-
-def _box(space: Any, what: str) -> Box:
-    if not isinstance(space, Box) or len(space.shape) != 1:
-        raise EnvironmentFault(
-            f"the {what} space is {space}, and mepol needs a one-dimensional Box; wrap the environment to give one"
-        )
-    return space
-
-
-def _checked(
-    obs: Any,
-    shape: tuple[int, ...],
-    alive: NDArray[np.bool_],
-    call: str,
-    ended: NDArray[np.bool_] | None = None,
-    first: int = 0,
-) -> NDArray[np.float64]:
-    """(M, S) observations as float64, or an EnvironmentFault naming the call and the environment at fault."""
-    array = np.asarray(obs)
-    if array.shape != shape or array.dtype.kind not in "iuf":
-        raise EnvironmentFault(
-            f"the environment's {call} returned observations {array.shape} {array.dtype}, not {shape} real numbers"
-        )
-    if ended is not None and ended.shape != shape[:1]:
-        raise EnvironmentFault(f"the environment's {call} returned ends {ended.shape}, not {shape[:1]} truth values")
-    bad = _first_bad(array, alive)
-    if bad is not None:
-        raise EnvironmentFault(
-            f"environment {first + bad} returned a NaN or infinite observation at {call}; repair or wrap it"
-        )
-    return array.astype(np.float64, copy=False)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import PolicyFileError
-from mepol.evaluation import UniformActor
 from mepol.runs.tensors import Layout, TensorFormat, tensor_bytes
 from mepol.runs.policies import checked_widths, tensor_shapes
+from mepol.sampling.actors import UniformActor
 from mepol.sampling.collect import Actor
 
 FORMAT = "mepol-mixture-1"

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mepol.sampling.collect import check_spaces, guard
+from mepol.envs.contract import check_spaces, guard
 from mepol.sb3.library import BatchVecEnv
 
 

@@ -1,0 +1,168 @@
+"""domain.json: the fields of a Domain as plain JSON, and back, read as if a stranger had made it.
+
+An end of a range that is unbounded is null, the reachable cells are packed bits in base64, a function is its name.
+Every size is bounded before anything of that size is made.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mepol.envs.coordinates import MAX_BINS, MAX_NAME, Absent, Floats, Grid, name_of
+
+FORMAT = "mepol-domain-1"
+MAX_SIZE = 100_000  # coordinates of an observation, of an action, and features
+MAX_TEXT = 64 * 2**20  # characters
+DTYPES = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+KEYS = ("format", "env", "observations", "actions", "names", "features", "widths", "grid", "ceiling", "reachable")
+GRID_KEYS = ("axes", "low", "high", "bins")
+
+
+def write(fields: dict[str, Any]) -> str:
+    """The JSON text of the fields of a Domain."""
+    grid, mask, features, ceiling = (fields[key] for key in ("grid", "reachable", "features", "ceiling"))
+    content = {
+        "format": FORMAT,
+        "env": fields["env"],
+        "observations": _range_json(fields["low"], fields["high"], fields["dtypes"][0]),
+        "actions": _range_json(fields["action_low"], fields["action_high"], fields["dtypes"][1]),
+        "names": fields["names"],
+        "features": {"given": name_of(features)} if callable(features) else features,
+        "widths": fields["widths"],
+        "grid": None if grid is None else {key: getattr(grid, key) for key in GRID_KEYS},
+        "ceiling": ceiling if ceiling is not None and math.isfinite(ceiling) else None,
+        "reachable": None if mask is None else base64.b64encode(np.packbits(mask).tobytes()).decode(),
+    }
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _range_json(low: Floats, high: Floats, dtype: str) -> dict[str, Any]:
+    ends = {"low": low.tolist(), "high": high.tolist()}
+    return {"dtype": dtype} | {k: [v if math.isfinite(v) else None for v in values] for k, values in ends.items()}
+
+
+def read(text: str) -> dict[str, Any]:
+    """The fields of a Domain that `write` wrote; a ValueError says what is wrong with anything else."""
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"it has {len(text)} characters, more than {MAX_TEXT}")
+    content = _object(json.loads(text, parse_constant=_no_constant), KEYS, "it")
+    if content["format"] != FORMAT:
+        raise ValueError(f"its format is {content['format']!r:.40}, not {FORMAT!r}")
+    low, high, observed = _range(content["observations"], "observations")
+    action_low, action_high, acted = _range(content["actions"], "actions")
+    names = tuple(_text(n, "names") for n in _list(content["names"], "names", len(low), len(low)))
+    features = _features(content["features"], len(low))
+    count = (1, MAX_SIZE) if callable(features) else (len(features), len(features))
+    widths = tuple(_number(w, "widths") for w in _list(content["widths"], "widths", *count))
+    if not all(width > 0 for width in widths):
+        raise ValueError("its widths must be above 0")
+    grid = None if content["grid"] is None else _grid(content["grid"], names)
+    return {
+        "env": _text(content["env"], "env", 10_000),
+        "low": low,
+        "high": high,
+        "action_low": action_low,
+        "action_high": action_high,
+        "names": names,
+        "features": features,
+        "widths": widths,
+        "grid": grid,
+        "ceiling": None if content["ceiling"] is None else _number(content["ceiling"], "ceiling"),
+        "reachable": None if content["reachable"] is None else _mask(content["reachable"], grid),
+        "dtypes": (observed, acted),
+    }
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
+def _object(value: Any, keys: tuple[str, ...], what: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != set(keys):
+        raise ValueError(f"{what} must be an object of {', '.join(keys)}")
+    return value
+
+
+def _list(value: Any, what: str, least: int, most: int) -> list[Any]:
+    if not isinstance(value, list) or not least <= len(value) <= most:
+        raise ValueError(f"its {what} must be a list of {least if least == most else f'{least} to {most}'} values")
+    return value
+
+
+def _text(value: Any, what: str, most: int = MAX_NAME) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= most:
+        raise ValueError(f"its {what} must be texts of 1 to {most} characters")
+    value.encode()  # a lone surrogate is a UnicodeEncodeError, which is a ValueError
+    return value
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1.7976931348623157e308:
+        raise ValueError(f"its {what} must be finite numbers")
+    return float(value)
+
+
+def _whole(value: Any, what: str, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"its {what} must be whole numbers from {least} to {most}")
+    return value
+
+
+def _range(value: Any, what: str) -> tuple[Floats, Floats, str]:
+    """Lower and upper ends (S,), and the type of what lies between them."""
+    content = _object(value, ("dtype", "low", "high"), f"its {what}")
+    if content["dtype"] not in DTYPES:
+        raise ValueError(f"its {what} have the type {content['dtype']!r:.40}, not one of {', '.join(DTYPES)}")
+    lows = _list(content["low"], what, 1, MAX_SIZE)
+    highs = _list(content["high"], what, len(lows), len(lows))
+    low = np.array([-np.inf if v is None else _number(v, what) for v in lows])
+    high = np.array([np.inf if v is None else _number(v, what) for v in highs])
+    limits: Any = np.finfo(content["dtype"]) if content["dtype"][0] == "f" else np.iinfo(content["dtype"])
+    ends = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)]])
+    if not ((ends >= float(limits.min)) & (ends <= float(limits.max))).all():
+        raise ValueError(f"its {what} have ends beyond what their type {content['dtype']} holds")
+    if not (low <= high).all():
+        raise ValueError(f"the lower ends of its {what} must not lie above the upper ones")
+    return low, high, content["dtype"]
+
+
+def _features(value: Any, size: int) -> tuple[int, ...] | Absent:
+    if isinstance(value, dict):
+        return Absent(_text(_object(value, ("given",), "its features")["given"], "features"))
+    features = tuple(_whole(i, "features", 0, size - 1) for i in _list(value, "features", 1, size))
+    if len(set(features)) != len(features):
+        raise ValueError("its features name a coordinate twice")
+    return features
+
+
+def _grid(value: Any, names: tuple[str, ...]) -> Grid:
+    content = _object(value, GRID_KEYS, "its grid")
+    pairs = {key: _list(content[key], f"grid's {key}", 2, 2) for key in GRID_KEYS}
+    axes = [_whole(i, "grid's axes", 0, len(names) - 1) for i in pairs["axes"]]
+    bins = [_whole(n, "grid's bins", 1, MAX_BINS) for n in pairs["bins"]]
+    (low, other_low), (high, other_high) = ([_number(v, "grid's ends") for v in pairs[k]] for k in ("low", "high"))
+    chosen = names[axes[0]], names[axes[1]]
+    return Grid((axes[0], axes[1]), chosen, (low, other_low), (high, other_high), (bins[0], bins[1]))
+
+
+def _mask(value: Any, grid: Grid | None) -> NDArray[np.bool_]:
+    if grid is None:
+        raise ValueError("its reachable cells have no grid")
+    cells = grid.bins[0] * grid.bins[1]
+    size = (cells + 7) // 8
+    if not isinstance(value, str) or len(value) != 4 * ((size + 2) // 3):
+        raise ValueError(f"its reachable cells must be {cells} bits in base64")
+    try:
+        packed = base64.b64decode(value.encode(), validate=True)
+    except binascii.Error as fault:
+        raise ValueError(f"its reachable cells are not base64: {fault}") from fault
+    if len(packed) != size:
+        raise ValueError(f"its reachable cells must be {cells} bits in base64")
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=cells).astype(bool).reshape(grid.bins)
