@@ -30,7 +30,8 @@ from bench import (
     peak_memory,
 )
 from bench.picture import draw_growth
-from mepol.commands.terminal import at_least, parse, stderr, stdout
+from mepol.commands.terminal import at_least, parse
+from mepol.console.screen import stderr, stdout
 from mepol.errors import ConfigError, MepolError, RunError
 from mepol.exploration.presets import preset
 from mepol.runs.files import write_text

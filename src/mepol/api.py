@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mepol.commands.progress import telling
+from mepol.console.progress import telling
 from mepol.envs.make import name_of
 from mepol.errors import ConfigError
 from mepol.evaluation.assess import Assessment, Protocol

@@ -47,10 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, arguments: list[str]) -> int:
     """One command, with its faults as sentences and its end as a number."""
-    from mepol.commands.terminal import Terminated, parting_words, plain, stderr
+    from mepol.commands.terminal import Terminated, parting_words
+    from mepol.console.screen import stderr
 
     def say(sentence: object) -> None:
-        stderr.print(f"mepol: {plain(sentence)}")
+        stderr.print(f"mepol: {sentence}")
 
     try:
         with _signals_and_warnings():
@@ -96,14 +97,15 @@ def _missing(fault: ImportError) -> str:
 @contextmanager
 def _signals_and_warnings() -> Iterator[None]:
     """Termination unwinds the stack, and our own warnings are one line each; both as before afterwards."""
-    from mepol.commands.terminal import Terminated, plain, stderr
+    from mepol.commands.terminal import Terminated
+    from mepol.console.screen import stderr
 
     def terminate(number: int, _: object) -> None:
         raise Terminated(number)
 
     def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
         if issubclass(category, MepolWarning):
-            stderr.print(f"mepol: warning: {plain(message)}")
+            stderr.print(f"mepol: warning: {message}")
         else:
             show_others(message, category, *rest)
 

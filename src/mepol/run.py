@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from mepol.algorithm.batch import Batch
 from mepol.envs.domain import Domain
 from mepol.errors import MepolError
-from mepol.evaluation.assess import Assessment, Protocol, assess
+from mepol.evaluation.assess import Assessment, Protocol, assess, check_fit
 from mepol.exploration.workshop import Given
 from mepol.figures.summary import Summary, summarise
 from mepol.figures.video import film
@@ -122,9 +124,7 @@ class Run:
         """
         changes = {name: value for name, value in protocol.items() if value is not None}
         wanted = dataclasses.replace(self.protocol, trajectories=trajectories, **changes)
-        environments = self.directory.phase.environments(self.config, self.given)
-        with threads_in_force(self.config.machine), environments:
-            env = environments.of(trajectories)
+        with self.working(trajectories) as env:
             return assess(self.load(which), env, self.domain, wanted, seed=stream(seed, Stream.FRESH))
 
     @property
@@ -132,17 +132,26 @@ class Run:
         """How the run itself measures: its horizon, k, eps and trajectories."""
         return self.directory.phase.protocol(self.config)
 
-    def rollout(self, *, which: str = "last", trajectories: int = 20, horizon: int | None = None, seed: int = 0) -> Batch:
-        """Fresh trajectories of the policy `which`, with their actions."""
+    def states(
+        self, *, which: str = "last", trajectories: int = 20, horizon: int | None = None, seed: int = 0
+    ) -> NDArray[np.float64]:
+        """(M, T+1, S) states that the policy `which` visits on fresh trajectories, s_0 first."""
+        with self.working(trajectories) as env:
+            return self.rollout(env, which=which, horizon=horizon, seed=seed).states
+
+    def rollout(self, env: Any, *, which: str = "last", horizon: int | None = None, seed: int = 0) -> Batch:
+        """One fresh trajectory of the policy `which` from each copy of the run's environment in `env`."""
+        actor, limit = self.load(which), self.config.machine.env_time_limit
+        check_fit(actor, self.domain)
+        steps = horizon or self.protocol.horizon
+        return collect(actor, env, steps, seed=stream(seed, Stream.FRESH, 1), time_limit=limit)
+
+    @contextmanager
+    def working(self, num_envs: int) -> Iterator[Any]:
+        """`num_envs` copies of the run's environment, with the run's threads in force."""
         environments = self.directory.phase.environments(self.config, self.given)
         with threads_in_force(self.config.machine), environments:
-            env, limit = environments.of(trajectories), self.config.machine.env_time_limit
-            steps = horizon or self.protocol.horizon
-            return collect(self.load(which), env, steps, seed=stream(seed, Stream.FRESH, 1), time_limit=limit)
-
-    def states(self, **rollout: Any) -> NDArray[np.float64]:
-        """(M, T+1, S) visited states of fresh trajectories; the keywords are those of `rollout`."""
-        return self.rollout(**rollout).states
+            yield environments.of(num_envs)
 
     # --- how it looks -----------------------------------------------------------------------------------------------
 

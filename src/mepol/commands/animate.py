@@ -7,12 +7,12 @@ from pathlib import Path
 
 import tyro
 
-from mepol.commands.terminal import parse, stdout
-from mepol.envs.make import closing, make_env
+from mepol.commands.terminal import parse
+from mepol.console.screen import stdout
 from mepol.errors import ConfigError, RunError
-from mepol.exploration.environment import domain_of
-from mepol.figures import animate
-from mepol.runs.directory import Run
+from mepol.figures.animation import animate
+from mepol.run import Run
+from mepol.runs.files import write_bytes
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,14 @@ def command(arguments: list[str]) -> None:
     if not 0.02 <= parsed.seconds <= 60:
         raise ConfigError(f"seconds = {parsed.seconds} is not possible: it must be from 0.02 to 60")
     run = Run.open(parsed.run)
-    with closing(make_env(run.config.env, 1)) as env:
-        grid = domain_of(env, run.config).grid
-    if grid is None:
-        raise RunError(f"{run.path} has no grid of visits: set heatmap_low and heatmap_high")
-    maps = {epoch: run.load_visits(epoch) for epoch in run.evaluated_epochs()}
-    path = animate(maps, grid, parsed.out or run.path / "figures" / "coverage.gif", seconds=parsed.seconds)
+    grid, directory = run.domain.grid, run.directory
+    maps = {turn: directory.load_visits(turn) for turn in directory.evaluated_turns()}
+    if grid is None or not maps:
+        raise RunError(f"{run.path} has stored no visits to a grid: there is nothing to animate")
+    data = animate(maps, grid, seconds=parsed.seconds)
+    if parsed.out is None:
+        path = directory.door.write("figures/coverage.gif", data)
+    else:
+        path = parsed.out
+        write_bytes(path, data)
     stdout.print(f"{len(maps)} frames: {path}")

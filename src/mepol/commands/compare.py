@@ -1,14 +1,13 @@
-"""`mepol compare RUN...`: runs side by side, from what they wrote; nothing is sampled again."""
+"""`mepol compare RUN...`: runs side by side, from what they wrote; nothing is sampled again, no environment is made."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import tyro
@@ -16,17 +15,18 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from mepol.commands import compare_learners
-from mepol.commands.terminal import at_least, parse, stdout
-from mepol.envs.make import closing, make_env
+from mepol.commands.terminal import at_least, parse
+from mepol.console.screen import stdout
 from mepol.envs.reachable import coverage
-from mepol.errors import ConfigError, EnvironmentFault, RunError
-from mepol.exploration.environment import domain_of
+from mepol.errors import ConfigError, EnvironmentFault, MepolWarning, RunError
 from mepol.figures.bands import draw_bands
-from mepol.finetuning.store import is_finetune_run
-from mepol.runs.directory import Run
-from mepol.runs.files import write_text
+from mepol.runs.directory import RunDirectory
+from mepol.runs.domain import load_domain
+from mepol.runs.files import output_folder
 from mepol.runs.groups import MEASURES, Group, GroupMeasure, aggregate, band, group_runs, last_measured
+from mepol.runs.tables import csv_text
 
+Run = RunDirectory[Any, Any]
 LABELS = {
     "index": "entropy index (nats)",
     "discrete_entropy": "discrete entropy an episode (nats)",
@@ -56,18 +56,20 @@ def command(arguments: list[str]) -> None:
     """Print the table; with `--out`, write it as CSV with the figures."""
     parsed = parse(CompareArguments, arguments, "mepol compare")
     at_least("runs", len(parsed.runs), 1)
-    learnt = {compare_learners.is_table(path) or is_finetune_run(path) for path in parsed.runs}
-    if len(learnt) > 1:
+    tables = [path for path in parsed.runs if compare_learners.is_table(path)]
+    runs = [RunDirectory.open(path) for path in parsed.runs if path not in tables]
+    phases = {run.phase.name for run in runs} | ({"finetune"} if tables else set())
+    if len(phases) > 1:
         raise ConfigError("explorations and fine-tuning runs have no measure in common: compare each kind by itself")
-    if learnt == {True}:
-        compare_learners.show(parsed.runs, parsed.out)
+    if phases == {"finetune"}:
+        compare_learners.show(runs, tables, parsed.out)
         return
-    groups = group_runs([Run.open(path) for path in parsed.runs])
+    groups = group_runs(runs)
     rows = [(group, samples_of(group), measure) for group in groups for measure in final_measures(group)]
     table = Table("runs", "seeds", "samples", "measure", "mean (95 % t)", "IQM (95 % bootstrap)")
     for group, samples, m in rows:
         iqm = f"{m.iqm.centre:.3f}" + ("" if m.iqm.low is None else f" [{m.iqm.low:.3f}, {m.iqm.high:.3f}]")
-        table.add_row(group.name, str(m.mean.n), str(samples), m.measure, str(m.mean), iqm)
+        table.add_row(group.title, str(m.mean.n), str(samples), m.measure, str(m.mean), iqm)
     stdout.print(table, soft_wrap=False)
     if parsed.out is not None:
         for path in write_comparison(groups, parsed.out, against=parsed.against):
@@ -90,19 +92,22 @@ def final_measures(group: Group) -> list[GroupMeasure]:
 
 
 def _reachable(run: Run) -> NDArray[np.bool_] | None:
-    """(bins_0, bins_1) cells of the run's grid that can be reached; None where nobody knows, or it cannot be made."""
+    """(bins_0, bins_1) cells of the run's grid that can be reached; None where nobody knows."""
     try:
-        with closing(make_env(run.config.env, 1)) as env:
-            return domain_of(env, run.config).reachable
-    except EnvironmentFault:  # numbers of a run whose environment is not installed here can still be compared
+        return load_domain(run).reachable
+    except EnvironmentFault:  # a run that did not store it, whose environment is not installed here
         return None
 
 
 def _coverage(run: Run, epoch: int, mask: NDArray[np.bool_] | None) -> float | None:
-    """Share of the reachable cells in the visits that the run stored at `epoch`."""
-    if mask is None or epoch not in run.evaluated_epochs():
+    """Share of the reachable cells in the visits that the run stored at `epoch`; a damaged table is only named."""
+    if mask is None or epoch not in run.evaluated_turns():
         return None
-    visits = run.load_visits(epoch)
+    try:
+        visits = run.load_visits(epoch)
+    except RunError as fault:
+        warnings.warn(f"{fault}; its coverage is left out", MepolWarning, stacklevel=2)
+        return None
     return coverage(visits, mask) if visits.shape == mask.shape else None
 
 
@@ -113,27 +118,24 @@ def samples_of(group: Group) -> int:
 
 def comparison_csv(groups: Sequence[Group]) -> str:
     """One line a group and measure."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows = []
     for group in groups:
         for m in final_measures(group):
             ends = (m.mean.centre, m.mean.low, m.mean.high, m.iqm.centre, m.iqm.low, m.iqm.high)
-            writer.writerow((group.name, m.mean.n, samples_of(group), m.measure, *map(_cell, ends)))
-    return buffer.getvalue()
+            rows.append((group.title, m.mean.n, samples_of(group), m.measure, *map(_cell, ends)))
+    return csv_text(COLUMNS, rows)
 
 
 def curves_csv(groups: Sequence[Group]) -> str:
     """One line a group, seed and evaluated epoch."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("runs", "seed", "epoch", "samples", *MEASURES))
-    for group in groups:
-        for run in group.runs:
-            for row in (row for row in run.rows() if row.index is not None):
-                values = (getattr(row, measure) for measure in MEASURES)
-                writer.writerow((group.name, run.config.seed, row.epoch, row.samples, *map(_cell, values)))
-    return buffer.getvalue()
+    rows = (
+        (group.name, run.config.seed, row.epoch, row.samples, *(_cell(getattr(row, measure)) for measure in MEASURES))
+        for group in groups
+        for run in group.runs
+        for row in run.rows()
+        if row.index is not None
+    )
+    return csv_text(("runs", "seed", "epoch", "samples", *MEASURES), rows)
 
 
 def _cell(value: float | None) -> str:
@@ -144,20 +146,15 @@ def write_comparison(
     groups: Sequence[Group], out: Path, *, against: Literal["samples", "epoch"] = "samples"
 ) -> list[Path]:
     """compare.csv, curves.csv and a figure of each measure against training samples, or epochs."""
-    texts = {out / "compare.csv": comparison_csv(groups), out / "curves.csv": curves_csv(groups)}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for path, text in texts.items():
-            write_text(path, text)
-    except OSError as fault:
-        raise RunError(f"cannot write {out}: {fault}") from fault
-    paths = list(texts)
+    texts = {"compare.csv": comparison_csv(groups), "curves.csv": curves_csv(groups)}
+    door = output_folder(out)
+    paths = [door.write_text(name, text) for name, text in texts.items()]
     envs = sorted({run.config.env for group in groups for run in group.runs})
     ceilings = {run.config.ceiling for group in groups for run in group.runs}
     for measure in MEASURES:
-        bands = {group.name: found for group in groups if (found := band(group, measure, against=against)) is not None}
+        bands = {group.title: found for group in groups if (found := band(group, measure, against=against)) is not None}
         if bands:
             ceiling = next(iter(ceilings)) if measure == "index" and len(ceilings) == 1 else None
             labels = {"title": ", ".join(envs), "x": AGAINST[against], "y": LABELS[measure]}
-            paths.append(draw_bands(bands, out / f"{measure}.png", **labels, ceiling=ceiling))
+            paths.append(door.write(f"{measure}.png", draw_bands(bands, **labels, ceiling=ceiling)))
     return paths

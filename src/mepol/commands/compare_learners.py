@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
-from mepol.commands.terminal import stdout
+from mepol.console.screen import stdout
 from mepol.errors import RunError
-from mepol.evaluation import mean_interval
+from mepol.evaluation.statistics import mean_interval
 from mepol.figures.bands import draw_bands
 from mepol.finetuning.curves import (
     MEASURES,
@@ -21,23 +22,25 @@ from mepol.finetuning.curves import (
     merged,
     read_curves,
 )
-from mepol.finetuning.store import FinetuneRun
-from mepol.runs.files import write_text
+from mepol.runs.directory import RunDirectory
+from mepol.runs.files import output_folder
+from mepol.runs.groups import once
+from mepol.runs.text import file_name
 
 LABELS = {
     "average_return": "average return",
     "success_rate": "success rate",
-    "steps_to_goal": "steps to the goal",
+    "steps_to_goal": "steps to the goal, of those that reach it",
 }
 
 
-def show(paths: Sequence[Path], out: Path | None) -> None:
+def show(runs: Sequence[RunDirectory[Any, Any]], tables: Sequence[Path], out: Path | None) -> None:
     """Print the table; with `out`, write curves.csv and a picture a task and measure there.
 
-    paths: run directories, and tables of earlier comparisons; where both have a seed, the directory counts.
+    tables: of earlier comparisons; where a run and a table have the same seed and start, the run counts.
     """
-    fresh = learners([FinetuneRun.open(path) for path in paths if not is_table(path)])
-    found = merged([*fresh, *(learner for path in paths if is_table(path) for learner in read_curves(path))])
+    fresh = learners(once(runs))
+    found = merged([*fresh, *(learner for path in tables for learner in read_curves(path))])
     table = Table("task", "learner", "seeds", "policy", "average return", f"reaches {SOLVED} at")
     table.columns[0].no_wrap = True
     for learner in found:
@@ -66,17 +69,13 @@ def _line(learner: Learner) -> tuple[str, ...]:
 
 def write_curves(found: Sequence[Learner], out: Path) -> list[Path]:
     """curves.csv, and TASK-MEASURE.png of every task and measure."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_text(out / "curves.csv", curves_csv(found))
-    except OSError as fault:
-        raise RunError(f"cannot write {out}: {fault}") from fault
-    paths = [out / "curves.csv"]
+    door = output_folder(out)
+    paths = [door.write_text("curves.csv", curves_csv(found))]
     for task in dict.fromkeys(learner.task for learner in found):
         mine = [learner for learner in found if learner.task == task]
         for measure in MEASURES:
             bands = {one.name: curve for one in mine if (curve := learning_band(one, measure)) is not None}
             if bands:
-                target = out / f"{task.replace(':', '-')}-{measure.replace('_', '-')}.png"
-                paths.append(draw_bands(bands, target, title=task, x="iterations", y=LABELS[measure]))
+                name = f"{file_name(task)}-{measure.replace('_', '-')}.png"  # a stranger's table names the task
+                paths.append(door.write(name, draw_bands(bands, title=task, x="iterations", y=LABELS[measure])))
     return paths

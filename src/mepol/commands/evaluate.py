@@ -11,13 +11,11 @@ from typing import Any
 import tyro
 from rich.table import Table
 
-from mepol.commands.terminal import at_least, parse, stdout
-from mepol.envs.make import closing
-from mepol.evaluation.assess import Assessment, assess
-from mepol.exploration.drive import Stream, stream
-from mepol.exploration.environment import domain_of, env_of, protocol_of
-from mepol.exploration.explorers import load_actor
-from mepol.runs.directory import Run
+from mepol.commands.terminal import Which, at_least, parse
+from mepol.console.screen import stdout
+from mepol.evaluation.assess import Assessment
+from mepol.run import Run
+from mepol.runs.directory import RunDirectory
 from mepol.runs.groups import MEASURES, GroupMeasure, aggregate, group_runs
 
 CELLS = ("discrete_entropy", "pooled_entropy", "cells", "coverage")
@@ -28,11 +26,15 @@ class EvaluateArguments:
     """Measure on fresh trajectories what runs' newest policies cover."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run directories; those that differ in their seed alone are also aggregated."""
+    """Run directories, of exploration or of fine-tuning; those that differ in their seed alone are also aggregated."""
+    which: Which = "last"
+    """Which policy of each is measured."""
     trajectories: int = 100
     """Fresh trajectories."""
     k: int | None = None
     """Neighbours of every entropy estimate; by default the run's."""
+    eps: float | None = None
+    """Volume added to every neighbour ball; by default the run's."""
     pairs: tuple[str, ...] = ()
     """Further pairs of coordinates for discrete entropies: `x,z`, or with ranges and bins `x:-12:12:40,z:0:2:20`."""
     horizons: tuple[int, ...] = ()
@@ -51,12 +53,12 @@ def command(arguments: list[str]) -> None:
     at_least("trajectories", parsed.trajectories, 1)
     at_least("runs", len(parsed.runs), 1)
     at_least("seed", parsed.seed, 0)
-    asked = {name: getattr(parsed, name) for name in ("k", "pairs", "horizons", "mixing_threshold")}
-    runs = [Run.open(path) for path in parsed.runs]
-    records = {run.path: _record(run, parsed.trajectories, parsed.seed, asked) for run in runs}
+    asked = {name: getattr(parsed, name) for name in ("which", "k", "eps", "pairs", "horizons", "mixing_threshold")}
+    found = group_runs([RunDirectory.open(path) for path in parsed.runs])
+    runs = [run for group in found for run in group.runs]
+    records = {run.path: _record(Run(run), parsed.trajectories, parsed.seed, asked) for run in runs}
     groups = {
-        group.name: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage"))
-        for group in group_runs(runs)
+        group.title: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage")) for group in found
     }
     if parsed.json:
         several = {"runs": list(records.values()), "groups": {name: _plain(m) for name, m in groups.items()}}
@@ -69,11 +71,9 @@ def command(arguments: list[str]) -> None:
 
 
 def _record(run: Run, trajectories: int, seed: int, asked: dict[str, Any]) -> dict[str, Any]:
-    config = run.config
-    protocol = protocol_of(config, trajectories, **asked)
-    with closing(env_of(config, trajectories), config.env_time_limit) as env:
-        found = assess(load_actor(run), env, domain_of(env, config), protocol, seed=stream(seed, Stream.FRESH))
-    return {"run": str(run.path), "seed": config.seed, "trajectories": trajectories, **_flat(found)}
+    found = run.evaluate(trajectories=trajectories, seed=seed, **asked)
+    head = {"run": str(run.path), "which": asked["which"], "seed": run.config.seed, "trajectories": trajectories}
+    return {**head, **_flat(found)}
 
 
 def _flat(assessment: Assessment) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _ends(interval: Any) -> dict[str, float | None]:
 def _print_record(record: dict[str, Any], *, named: bool) -> None:
     table = Table("measure", "value", "particles", title=record["run"] if named else None)
     for name, value in record.items():
-        if name not in ("run", "seed", "trajectories", "particles", "horizons"):
+        if name not in ("run", "which", "seed", "trajectories", "particles", "horizons"):
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(record["particles"]))
     for row in record.get("horizons", ()):
         table.add_row(f"H(d_h), h = {row['h']}", f"{row['step_entropy']:.4f}", str(row["step_particles"]))

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
 from mepol.commands.help import all_settings, first_screen
-from mepol.commands.terminal import counting, parse_rest, parse_some, resumable, stdout
+from mepol.console.progress import telling
+from mepol.console.summary import print_summary
+from mepol.commands.terminal import parse_rest, parse_some, resumable
+from mepol.console.screen import stdout
+from mepol.commands.watch import WatchArguments
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.drive import Progress
-from mepol.exploration.explorers import explore
+from mepol.exploration.drive import explore
+from mepol.exploration.explorers import explorer_kind
 from mepol.exploration.presets import PRESETS, starting_config
-from mepol.figures.summary import summarise
-from mepol.runs.directory import Run
 from mepol.settings import Described, describe
 
 USAGE = "mepol explore PRESET|ENV_ID [--fast] [--explorer NAME] [--flag VALUE ...] [--out DIR]"
@@ -62,6 +63,7 @@ class ExploreArguments:
     config: ExploreConfig
     out: Path | None = None
     """New directory for the run; by default runs/NAME-seed-S."""
+    watch: WatchArguments = field(default_factory=WatchArguments)
 
 
 def command(arguments: list[str]) -> None:
@@ -81,9 +83,10 @@ def command(arguments: list[str]) -> None:
     parsed = parse_rest(flat, rest, prog + " --fast" * choices.fast, ExploreArguments(default))
     config: ExploreConfig = parsed.config
     out = parsed.out or Path("runs") / f"{_label(name, config, choices.fast)}-seed-{config.seed}"
-    stdout.print(_what(config))
-    with resumable(out, f"mepol resume {out}"):
-        run = with_progress_bar(config.length, lambda report: explore(config, out, report))
+    kind = explorer_kind(config.explorer)
+    stdout.print(f"exploring {config.env}: {kind.describe(config)}")
+    with resumable(out, f"mepol resume {out}"), telling("epoch", kind.length(config)) as report:
+        run = explore(config, out, callbacks=parsed.watch.callbacks(), report=report)
     print_summary(run)
 
 
@@ -91,19 +94,6 @@ def _label(name: str, config: ExploreConfig, fast: bool) -> str:
     """What the run's directory is called, but for the seed."""
     quick = "-fast" if fast and not name.endswith("-fast") else ""
     return name.replace("/", "-") + quick + ("" if config.explorer == "mepol" else f"-{config.explorer}")
-
-
-def _what(config: ExploreConfig) -> str:
-    """One line that says what is about to be done."""
-    if config.explorer == "mepol":
-        return f"exploring {config.env}: {config.epochs} epochs of {config.trajectories} x {config.horizon} steps"
-    if config.explorer == "maxent":
-        rival = config.rival
-        return (
-            f"exploring {config.env} with maxent: {rival.mixture_size} rounds of {rival.trpo_iterations} TRPO updates "
-            f"of {rival.trpo_steps} steps, density of {rival.density_trajectories} x {rival.density_horizon} steps"
-        )
-    return f"exploring {config.env} with {config.explorer} actions: nothing is learnt, only measured"
 
 
 # --- Help -----------------------------------------------------------------------------------------------------------
@@ -117,6 +107,7 @@ def _presets() -> str:
 def _help(usage: str, default: ExploreConfig, *, everything: bool) -> str:
     here = [row for row in describe(Choices) if row.name == "fast"]
     here += [Described("out", "path", "runs/NAME-seed-S", "", "New directory for the run.", "command")]
+    here += describe(WatchArguments)
     rows = [*(_in_command(row) for row in here), *describe(default)]
     rows = [row for row in rows if row.name != "env_kwargs"]
     return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, COMMON)
@@ -124,41 +115,3 @@ def _help(usage: str, default: ExploreConfig, *, everything: bool) -> str:
 
 def _in_command(row: Described) -> Described:
     return Described(row.name, row.type, row.default, row.allowed, row.text, "command")
-
-
-# --- What `resume` shows too ----------------------------------------------------------------------------------------
-
-
-def with_progress_bar(epochs: int, work: Callable[[Callable[[Progress], None]], Run]) -> Run:
-    """Do `work`, which reports each policy, under a progress bar of `epochs`."""
-    with counting("epoch", epochs) as tell:
-        return work(lambda p: tell(p.row.epoch, p.epochs, _row_text(p.row), p.evaluation is not None))
-
-
-def _row_text(row: Any) -> str:
-    parts = []
-    if row.entropy is not None:
-        parts.append(f"entropy {row.entropy:7.3f}  kl {row.kl:6.3f}  steps {row.steps:2d}")
-    if row.index is not None:
-        parts.append(f"index {row.index:7.3f}")
-    if row.discrete_entropy is not None:
-        parts.append(f"discrete {row.discrete_entropy:5.3f}")
-    return "  ".join(parts)
-
-
-def print_summary(run: Run) -> None:
-    """Draw a finished run's figures, and print what it reached and where they are."""
-    summary = summarise(run)
-    ceiling = "" if summary.ceiling is None else f" (ceiling {summary.ceiling:.3f})"
-    first, last = summary.first, summary.last
-    stdout.print(f"entropy index {first.index:.3f} -> {last.index:.3f} nats{ceiling}, {last.samples} training samples")
-    if first.discrete_entropy is not None:
-        stdout.print(
-            f"discrete entropy {first.discrete_entropy:.3f} -> {last.discrete_entropy:.3f} nats an episode, "
-            f"cells visited {first.cells} -> {last.cells}"
-        )
-    if first.discrete_entropy is None:
-        stdout.print("no heatmap: the first two coordinates are unbounded; give --heatmap-low and --heatmap-high")
-    stdout.print(f"run directory {run.path}; figures:")
-    for figure in summary.figures:
-        stdout.print(f"  {figure}")

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import gymnasium
 import tyro
 
 from mepol.commands.help import all_settings, first_screen
-from mepol.commands.terminal import Tell, counting, parse_rest, parse_some, resumable, stdout
+from mepol.console.progress import telling
+from mepol.console.summary import print_summary
+from mepol.commands.terminal import parse_rest, parse_some, resumable
+from mepol.console.screen import stdout
+from mepol.commands.watch import LogArguments
 from mepol.errors import ConfigError
 from mepol.exploration.presets import PRESETS
 from mepol.finetuning.config import Algo, FinetuneConfig
 from mepol.finetuning.presets import default_config
-from mepol.finetuning.store import FinetuneRow, FinetuneRun
-from mepol.finetuning.tasks import TASKS
+from mepol.finetuning.tasks import TASKS, find_task
+from mepol.runs.directory import RunDirectory
+from mepol.runs.text import file_name
 from mepol.settings import Described, describe, with_settings
-
-if TYPE_CHECKING:
-    from mepol.finetuning.run import Progress
 
 USAGE = """\
 mepol finetune TASK [--init RUN|none] [--algo trpo|ppo|sac|smm|icm|pseudocount] [--seed S] [--iterations I] [--out DIR]
@@ -72,6 +73,7 @@ class FinetuneArguments:
     config: Annotated[FinetuneConfig, tyro.conf.arg(name="")]
     out: Path | None = None
     """New directory for the run; by default runs/TASK-ALGO-INIT-seed-S."""
+    watch: Annotated[LogArguments, tyro.conf.arg(name="")] = field(default_factory=LogArguments)
 
 
 def command(arguments: list[str]) -> None:
@@ -90,13 +92,7 @@ def command(arguments: list[str]) -> None:
     if choices.iterations is not None:
         config = with_settings(config, {"iterations": choices.iterations})
     parsed = parse_rest(FinetuneArguments, rest, prog, FinetuneArguments(config))
-    run = _start(parsed.config, parsed.out) if choices.resume is None else _resume(parsed.config, choices)
-    first, last = run.rows()[0], run.rows()[-1]
-    stdout.print(
-        f"average return {_number(first.average_return)} -> {_number(last.average_return)}, "
-        f"success rate {_number(first.success_rate)} -> {_number(last.success_rate)}, {last.samples} samples"
-    )
-    stdout.print(f"run directory {run.path}")
+    print_summary(_start(parsed) if choices.resume is None else _resume(parsed, choices))
 
 
 def _default(task: str, env: str) -> FinetuneConfig:
@@ -114,31 +110,37 @@ def _default(task: str, env: str) -> FinetuneConfig:
     return default_config(task, env)
 
 
-def _start(config: FinetuneConfig, out: Path | None) -> FinetuneRun:
-    from mepol.finetuning.run import finetune  # needs Stable-Baselines3: --help does not
+def _start(parsed: FinetuneArguments) -> RunDirectory[Any, Any]:
+    from mepol.starting import begin_finetuning  # needs Stable-Baselines3: --help does not
 
-    start = "scratch" if config.init == "none" else "explorer"
-    path = out or Path("runs") / f"{config.task.replace(':', '-')}-{config.algo}-{start}-seed-{config.seed}"
+    config = parsed.config
+    path = parsed.out or Path("runs") / default_name(config)
     lanes = f"{config.iterations} iterations of {config.lanes} x {config.horizon}"
     stdout.print(f"{config.task} with {config.algo}: {lanes}")
-    with resumable(path, _again(config, path)), counting("iteration", config.iterations) as tell:
-        return finetune(config, path, _teller(tell))
+    with resumable(path, f"mepol resume {path}"), telling("iteration", config.iterations) as report:
+        return begin_finetuning(config, path, callbacks=parsed.watch.callbacks(), report=report)
 
 
-def _resume(config: FinetuneConfig, choices: Choices) -> FinetuneRun:
-    from mepol.finetuning.run import resume
+def default_name(config: FinetuneConfig) -> str:
+    """Of a run's directory: task, learner, what it starts from, seed."""
+    start = "scratch" if config.init == "none" else f"from-{Path(config.init).stem}"
+    return file_name(f"{config.task}-{config.algo}-{start}") + f"-seed-{config.seed}"
 
-    path = choices.resume
+
+def _resume(parsed: FinetuneArguments, choices: Choices) -> RunDirectory[Any, Any]:
+    """As `mepol resume`, with the task named again: then a goal of one's own needs no further trust."""
+    from mepol.finetuning.drive import resume
+
+    config, path = parsed.config, choices.resume
     assert path is not None
-    given = choices.iterations
-    length = FinetuneRun.open(path).config.iterations if given is None else given
-    with resumable(path, _again(config, path)), counting("iteration", length) as tell:
-        return resume(path, task=config.task, env=config.env, iterations=length, report=_teller(tell))
-
-
-def _again(config: FinetuneConfig, path: Path) -> str:
-    env = f" --env {config.env}" if config.env else ""
-    return f"mepol finetune {config.task}{env} --resume {path}"
+    task = find_task(config.task, config.env, config.horizon)
+    there = RunDirectory.open(path).config
+    if (there.task, there.env) != (config.task, config.env):
+        raise ConfigError(f"{path} is a run of {there.task!r} in {there.env or 'its own domain'!r}: name that again")
+    length = choices.iterations
+    total = there.iterations if length is None else length
+    with resumable(path, f"mepol resume {path}"), telling("iteration", total) as report:
+        return resume(path, length=length, given=task, callbacks=parsed.watch.callbacks(), report=report)
 
 
 def _help(usage: str, config: FinetuneConfig, *, everything: bool) -> str:
@@ -148,17 +150,3 @@ def _help(usage: str, config: FinetuneConfig, *, everything: bool) -> str:
     rows = [*here, *(row for row in describe(config) if row.name not in ("task", "env"))]
     names = (*COMMON, *FIRST[config.section], "threads", "out", "resume")
     return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, names)
-
-
-def _teller(tell: Tell) -> Callable[[Progress], None]:
-    """Every tenth iteration stays on the screen."""
-    return lambda p: tell(p.row.iteration, p.iterations, _text(p.row), p.row.iteration % 10 == 0)
-
-
-def _text(row: FinetuneRow) -> str:
-    steps = "" if row.steps_to_goal is None else f"  steps to goal {row.steps_to_goal:6.1f}"
-    return f"return {_number(row.average_return)}  success {_number(row.success_rate)}{steps}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

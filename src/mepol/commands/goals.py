@@ -9,26 +9,25 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from mepol.commands.terminal import at_least, parse, stdout
+from mepol.commands.terminal import Which, at_least, parse
+from mepol.console.screen import stdout
 from mepol.envs.coordinates import Grid
-from mepol.envs.make import closing
 from mepol.envs.reachable import reachable_cells
-from mepol.errors import ConfigError, RunError
+from mepol.errors import ConfigError
 from mepol.evaluation.goal_coverage import GoalCoverage, goal_coverage
-from mepol.exploration.drive import Stream, stream
-from mepol.exploration.environment import domain_of, env_of
 from mepol.figures.goals import draw_goal_coverage
-from mepol.runs.directory import Run
-from mepol.runs.files import write_text
-from mepol.sampling.collect import collect
+from mepol.run import Run
+from mepol.runs.tables import csv_text
 
 
 @dataclass(frozen=True)
 class GoalsArguments:
-    """Zero-shot hit rate and time to hit of a run's newest policy, over goals spread on its grid."""
+    """Zero-shot hit rate and time to hit of a run's policy, over goals spread on its grid."""
 
     run: tyro.conf.Positional[Path]
-    """Directory of an exploration run."""
+    """Run directory, of exploration or of fine-tuning."""
+    which: Which = "last"
+    """Which policy tries."""
     trajectories: int = 100
     """Fresh trajectories, each trying every goal."""
     seed: int = 0
@@ -43,7 +42,7 @@ def command(arguments: list[str]) -> None:
     at_least("trajectories", parsed.trajectories, 1)
     at_least("seed", parsed.seed, 0)
     run = Run.open(parsed.run)
-    coverage, grid = measure(run, parsed.trajectories, parsed.seed)
+    coverage, grid = measure(run, parsed.which, parsed.trajectories, parsed.seed)
     figure, table = _write(run, coverage, grid)
     if parsed.json:
         numbers = {
@@ -58,21 +57,20 @@ def command(arguments: list[str]) -> None:
     stdout.print(
         f"zero-shot hit rate {coverage.mean_hit_rate:.3f} over {coverage.goals.sum()} goals "
         f"({coverage.goals_hit} met by some trajectory of {coverage.trajectories}), "
-        f"{coverage.mean_steps_to_hit:.0f} of {run.config.horizon} steps to a hit"
+        f"{coverage.mean_steps_to_hit:.0f} of {run.protocol.horizon} steps to a hit"
     )
     stdout.print(f"map {figure}\ntable {table}")
 
 
-def measure(run: Run, trajectories: int, seed: int) -> tuple[GoalCoverage, Grid]:
-    """Roll the run's newest policy afresh and see which goals it meets."""
-    config = run.config
-    with closing(env_of(config, trajectories), config.machine.env_time_limit) as env:
-        grid = Domain.of(env, config).grid
-        if grid is None:
-            raise ConfigError(f"{run.path} has no grid of goals: its config needs heatmap_low and heatmap_high")
-        limit, fresh = config.machine.env_time_limit, stream(seed, Stream.FRESH, 1)
-        batch = collect(run.load_policy(), env, config.horizon, seed=fresh, time_limit=limit)
-    return goal_coverage(batch, grid, reachable_cells(config.env, grid)), grid
+def measure(run: Run, which: str, trajectories: int, seed: int) -> tuple[GoalCoverage, Grid]:
+    """Roll a run's policy afresh and see which goals it meets."""
+    grid = run.domain.grid
+    if grid is None:
+        raise ConfigError(f"{run.path} has no grid of goals: its config needs heatmap_low and heatmap_high")
+    with run.working(trajectories) as env:
+        batch = run.rollout(env, which=which, seed=seed)
+        goals = reachable_cells(env, grid, absorb=False)
+    return goal_coverage(batch, grid, np.ones(grid.bins, dtype=bool) if goals is None else goals), grid
 
 
 def _write(run: Run, coverage: GoalCoverage, grid: Grid) -> tuple[Path, Path]:
@@ -81,15 +79,12 @@ def _write(run: Run, coverage: GoalCoverage, grid: Grid) -> tuple[Path, Path]:
         low + (np.arange(n) + 0.5) * (high - low) / n
         for low, high, n in zip(grid.low, grid.high, grid.bins, strict=True)
     ]
-    lines = [f"{grid.names[0]},{grid.names[1]},hit_rate,steps_to_hit\n"]
+    rows = []
     for i, j in np.argwhere(coverage.goals):
         steps = coverage.steps_to_hit[i, j]
-        shown = "" if np.isnan(steps) else f"{steps:.2f}"
-        lines.append(f"{centres[0][i]:.6g},{centres[1][j]:.6g},{coverage.hit_rate[i, j]:.6g},{shown}\n")
-    folder = run.path / "figures"
-    try:
-        folder.mkdir(exist_ok=True)
-        write_text(folder / "goals.csv", "".join(lines))
-    except OSError as fault:
-        raise RunError(f"cannot write {folder / 'goals.csv'}: {fault}") from fault
-    return draw_goal_coverage(coverage, grid, folder / "goals.png"), folder / "goals.csv"
+        place = f"{centres[0][i]:.6g}", f"{centres[1][j]:.6g}"
+        rows.append((*place, f"{coverage.hit_rate[i, j]:.6g}", "" if np.isnan(steps) else f"{steps:.2f}"))
+    door = run.directory.door
+    door.folder("figures")
+    table = door.write_text("figures/goals.csv", csv_text((*grid.names, "hit_rate", "steps_to_hit"), rows))
+    return door.write("figures/goals.png", draw_goal_coverage(coverage, grid)), table

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from mepol import __version__
-from mepol.commands.terminal import stdout
+from mepol.console.screen import stdout
 from mepol.settings import Described
 
 WIDTH = 100

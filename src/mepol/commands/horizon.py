@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tyro
 
-from mepol.commands.terminal import at_least, parse, stdout
-from mepol.envs.make import closing
-from mepol.errors import RunError
-from mepol.evaluation import HorizonRow, assess, mean_interval
-from mepol.exploration.drive import Stream, stream
-from mepol.exploration.environment import domain_of, env_of, protocol_of
-from mepol.exploration.explorers import load_actor
-from mepol.figures import draw_horizons
-from mepol.runs.directory import Run
-from mepol.runs.files import write_text
+from mepol.commands.terminal import Which, at_least, parse
+from mepol.console.screen import stdout
+from mepol.evaluation.horizon import HorizonRow
+from mepol.evaluation.statistics import mean_interval
+from mepol.figures.horizon import draw_horizons
+from mepol.run import Run
+from mepol.runs.directory import RunDirectory
+from mepol.runs.files import output_folder
 from mepol.runs.groups import Band, group_runs
-from mepol.settings import with_settings
+from mepol.runs.tables import csv_text
+
+Curves = dict[str, list[tuple[RunDirectory[Any, Any], tuple[HorizonRow, ...]]]]
+"""Per group, each run with its rows."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class HorizonArguments:
     """Measure policies over testing horizons h on fresh trajectories; seeds of one configuration share a band."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run directories."""
+    """Run directories, of exploration or of fine-tuning."""
+    which: Which = "last"
+    """Which policy of each is measured."""
     until: int = 2000
     """Longest testing horizon, steps."""
     points: int = 20
@@ -56,27 +58,20 @@ def command(arguments: list[str]) -> None:
     at_least("runs", len(parsed.runs), 1)
     at_least("seed", parsed.seed, 0)
     horizons = tuple(sorted({max(1, round(h)) for h in np.linspace(0, parsed.until, parsed.points + 1)[1:]}))
-    groups = group_runs([Run.open(path) for path in parsed.runs])
-    curves: dict[str, list[tuple[Run, tuple[HorizonRow, ...]]]] = {}
+    groups = group_runs([RunDirectory.open(path) for path in parsed.runs])
+    curves: Curves = {}
     for group in groups:
         for run in group.runs:
-            config = run.config if parsed.eps is None else with_settings(run.config, {"eps": parsed.eps})
-            protocol = protocol_of(config, parsed.trajectories, k=parsed.k, horizons=horizons)
-            with closing(env_of(config, parsed.trajectories), config.env_time_limit) as env:
-                seed = stream(parsed.seed, Stream.FRESH)
-                found = assess(load_actor(run), env, domain_of(env, config), protocol, seed=seed).horizons
+            asked = {"which": parsed.which, "k": parsed.k, "eps": parsed.eps, "horizons": horizons}
+            found = Run(run).evaluate(trajectories=parsed.trajectories, seed=parsed.seed, **asked).horizons
             curves.setdefault(group.name, []).append((run, found))
             stdout.print(f"{run.path}: H(d_h) {found[-1].step_entropy:.3f}, average {found[-1].average_entropy:.3f}")
     step = {name: _band([rows for _, rows in c], "step_entropy") for name, c in curves.items()}
     average = {name: _band([rows for _, rows in c], "average_entropy") for name, c in curves.items()}
-    try:
-        parsed.out.mkdir(parents=True, exist_ok=True)
-        write_text(parsed.out / "horizon.csv", _csv(curves))
-    except OSError as fault:
-        raise RunError(f"cannot write {parsed.out}: {fault}") from fault
+    door = output_folder(parsed.out)
     title = ", ".join(sorted({run.config.env for group in groups for run in group.runs}))
-    stdout.print(f"  {parsed.out / 'horizon.csv'}")
-    stdout.print(f"  {draw_horizons(step, average, parsed.out / 'horizon.png', title=title)}")
+    stdout.print(f"  {door.write_text('horizon.csv', _csv(curves))}")
+    stdout.print(f"  {door.write('horizon.png', draw_horizons(step, average, title=title))}")
 
 
 def _band(curves: Sequence[Sequence[HorizonRow]], measure: str) -> Band:
@@ -91,15 +86,14 @@ def _band(curves: Sequence[Sequence[HorizonRow]], measure: str) -> Band:
     )
 
 
-def _csv(curves: dict[str, list[tuple[Run, tuple[HorizonRow, ...]]]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(
-        ("runs", "seed", "T", "h", "step_entropy", "step_particles", "average_entropy", "average_particles")
+def _csv(curves: Curves) -> str:
+    columns = ("runs", "seed", "T", "h", "step_entropy", "step_particles", "average_entropy", "average_particles")
+    return csv_text(
+        columns,
+        (
+            (name, run.config.seed, run.config.horizon, *(getattr(row, column) for column in columns[3:]))
+            for name, members in curves.items()
+            for run, rows in members
+            for row in rows
+        ),
     )
-    for name, members in curves.items():
-        for run, rows in members:
-            for r in rows:
-                head = (name, run.config.seed, run.config.horizon, r.h)
-                writer.writerow((*head, r.step_entropy, r.step_particles, r.average_entropy, r.average_particles))
-    return buffer.getvalue()

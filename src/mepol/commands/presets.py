@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from mepol.commands.terminal import parse, stdout
+from mepol.commands.terminal import parse
+from mepol.console.screen import stdout
 from mepol.exploration.presets import PRESETS
 from mepol.finetuning.presets import task_rows
 from mepol.finetuning.tasks import TASKS

@@ -1,16 +1,18 @@
-"""`mepol resume RUN`: go on with a run that was stopped."""
+"""`mepol resume RUN`: go on with a run of either phase that was stopped."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
-from mepol.commands import explore as shown
+from mepol.console.progress import telling
+from mepol.console.summary import print_summary
 from mepol.commands.terminal import parse, resumable
-from mepol.exploration.explorers import resume
-from mepol.runs.directory import Run
+from mepol.commands.watch import WatchArguments
+from mepol.errors import ConfigError
+from mepol.runs.directory import RunDirectory
 
 
 @dataclass(frozen=True)
@@ -18,15 +20,23 @@ class ResumeArguments:
     """Continue a run from its last checkpoint; the result equals that of a run never stopped."""
 
     run: tyro.conf.Positional[Path]
-    """Run directory."""
+    """Run directory, of exploration or of fine-tuning."""
     epochs: int | None = None
-    """New length of the run, in epochs; by default the one it was started with."""
+    """New length of an exploration, in epochs; by default the one it was started with."""
+    iterations: int | None = None
+    """New length of a fine-tuning, in iterations."""
+    watch: WatchArguments = field(default_factory=WatchArguments)
 
 
 def command(arguments: list[str]) -> None:
     """Resume, and show how it goes."""
     parsed = parse(ResumeArguments, arguments, "mepol resume")
-    length = parsed.epochs if parsed.epochs is not None else Run.open(parsed.run).config.length
-    with resumable(parsed.run, f"mepol resume {parsed.run}"):
-        run = shown.with_progress_bar(length, lambda report: resume(parsed.run, epochs=parsed.epochs, report=report))
-    shown.print_summary(run)
+    run = RunDirectory.open(parsed.run)
+    given = {"epoch": parsed.epochs, "iteration": parsed.iterations}
+    length = given.pop(run.phase.turn)
+    if wrong := [turn for turn, value in given.items() if value is not None]:
+        raise ConfigError(f"{wrong[0]}s are not what {parsed.run} counts: give its length with --{run.phase.turn}s")
+    total = run.phase.length(run.config) if length is None else length
+    with resumable(parsed.run, f"mepol resume {parsed.run}"), telling(run.phase.turn, total) as report:
+        run = run.phase.resume(parsed.run, length=length, callbacks=parsed.watch.callbacks(), report=report)
+    print_summary(run)

@@ -13,7 +13,8 @@ import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from mepol.commands.compare import write_comparison
-from mepol.commands.terminal import at_least, parse, stderr, stdout
+from mepol.commands.terminal import at_least, parse
+from mepol.console.screen import stderr, stdout
 from mepol.errors import ConfigError, RunError
 from mepol.exploration.sweep import (
     Member,

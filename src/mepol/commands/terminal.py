@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mepol.errors import ConfigError
-
-# Lines and paths are printed as they are, and a sentence stays one line.
-stdout = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-
+from mepol.runs.text import plain
 
 def at_least(name: str, value: int, least: int) -> None:
     """ConfigError unless `value` is `least` or more."""
     if value < least:
         raise ConfigError(f"{name} = {value} is not possible: it must be at least {least}")
-
-
-def plain(text: object) -> str:
-    """`text` with control characters spelt out: a stranger's file name moves no cursor and sets no title."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(text))
 
 
 # --- Arguments ------------------------------------------------------------------------------------------------------
@@ -52,36 +41,6 @@ def parse_some(kind: Any, arguments: list[str], prog: str) -> tuple[Any, list[st
 def parse_rest(kind: Any, arguments: list[str], prog: str, default: Any) -> Any:
     """What `parse_some` left, over the settings in `default`."""
     return tyro.cli(kind, prog=prog, args=arguments, default=default, add_help=False)
-
-
-# --- Progress -------------------------------------------------------------------------------------------------------
-
-Tell = Callable[[int, int, str, bool], None]
-
-
-@contextmanager
-def counting(noun: str, total: int) -> Iterator[Tell]:
-    """A progress bar of `total` nouns on a terminal, a line each where the output goes elsewhere.
-
-    Yields tell(done, total, text, keep): on a terminal, only what is to be kept becomes a line of its own.
-    """
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}", markup=False),
-        TimeRemainingColumn(),
-    )
-    live = stdout.is_terminal
-    with Progress(*columns, console=stdout, disable=not live) as bar:
-        task = bar.add_task(noun, total=total, state="")
-
-        def tell(done: int, total: int, text: str, keep: bool) -> None:
-            bar.update(task, completed=done, total=total, state=text)
-            if keep or not live:
-                bar.console.print(f"{noun} {done:4d}/{total}  {text}")
-
-        yield tell
 
 
 # --- Being stopped ----------------------------------------------------------------------------------------------------
@@ -110,3 +69,7 @@ def parting_words(stop: BaseException) -> str:
     """What is left of the work that `stop` ended, and how to go on."""
     command = next(iter(getattr(stop, "__notes__", ())), "mepol resume")
     return f"what was finished is on disk, and {plain(command)} goes on from there"
+
+
+Which = Literal["last", "best", "initial"]
+"""Which policy of a run is meant: the newest, the one with the best evaluation, or the one it started from."""

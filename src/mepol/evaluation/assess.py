@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.coordinates import pair_grid
 from mepol.envs.domain import Domain
 from mepol.envs.reachable import reachable_cells
@@ -94,9 +93,9 @@ def assess(
 
 def check_fit(actor: Actor, domain: Domain) -> None:
     """PolicyFileError when `actor` is a policy of other widths than the domain has."""
-    needed = (domain.state_dim, domain.action_dim)
-    if isinstance(actor, GaussianPolicy) and (actor.widths[0], actor.widths[-1]) != needed:
+    needed, widths = (domain.state_dim, domain.action_dim), getattr(actor, "widths", None)
+    if widths is not None and (widths[0], widths[-1]) != needed:
         raise PolicyFileError(
-            f"the policy maps {actor.widths[0]} state coordinates to {actor.widths[-1]} actions, "
+            f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "
             f"and {domain.env} has {needed[0]} and {needed[1]}: it was made for another environment"
         )

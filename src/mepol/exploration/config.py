@@ -13,14 +13,11 @@ from typing import Annotated, Any
 import tyro
 
 from mepol.algorithm.config import AscentConfig, CriticConfig, PolicyConfig
-from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.runs.machine import MachineConfig, machine_apart
 from mepol.settings import at_least, check, one_of, require, require_plain, within
 
-EXPLORERS = ["mepol", "random", "uniform", "maxent"]
-"""Names of what can explore."""
-EXPLORER_SETTINGS: dict[str, type] = {"maxent": MaxEntConfig}
-"""Explorers with settings of their own: the dataclass in `rival`. Its `length`, where it has one, is the run's."""
+EXPLORERS: dict[str, type | None] = {}
+"""Explorers, with the dataclass of their own settings (`rival`) where they have any; filled by their table."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +70,15 @@ class ExploreConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
-    rival: Any = None  # an instance of EXPLORER_SETTINGS[explorer], by default with its defaults
+    rival: Any = None  # an instance of EXPLORERS[explorer], by default with its defaults
     ceiling: float | None = None
     """Highest entropy that any policy can reach, in nats, where it is known."""
-
-    @property
-    def length(self) -> int:
-        """Updates of a whole run: epochs of MEPOL, rounds of MaxEnt, none of what does not learn."""
-        if self.explorer == "mepol":
-            return self.epochs
-        own: int = getattr(self.rival, "length", 0)
-        return own
 
     @staticmethod
     def slots(data: Mapping[str, Any]) -> dict[str, type | None]:
         """The type of `rival` (see mepol.settings)."""
         explorer = data.get("explorer")
-        return {"rival": EXPLORER_SETTINGS.get(explorer) if isinstance(explorer, str) else None}
+        return {"rival": EXPLORERS.get(explorer) if isinstance(explorer, str) else None}
 
     @staticmethod
     def upgrade(data: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +114,7 @@ class ExploreConfig:
 
     def _check_rival(self) -> None:
         """`rival` is the explorer's own settings: their defaults if not given, none for an explorer without any."""
-        kind = EXPLORER_SETTINGS.get(self.explorer)
+        kind = EXPLORERS.get(self.explorer)
         if kind is not None and self.rival is None:
             object.__setattr__(self, "rival", kind())  # the way of frozen dataclasses to fill in a field
         fits = self.rival is None if kind is None else isinstance(self.rival, kind)

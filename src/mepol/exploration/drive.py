@@ -11,7 +11,7 @@ from mepol.errors import ConfigError, RunError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Kind, explorer_kind
 from mepol.exploration.rows import EXPLORE, MetricsRow
-from mepol.exploration.workshop import GIVEN, Given, Workshop, open_workshop
+from mepol.exploration.workshop import Given, Workshop, open_workshop
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Position, restore
 from mepol.runs.directory import RunDirectory
@@ -19,7 +19,7 @@ from mepol.runs.domain import load_domain
 from mepol.runs.drive import Turn, drive
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream
-from mepol.settings import with_settings
+from mepol.settings import GIVEN, with_settings
 
 ExploreRun = RunDirectory[ExploreConfig, MetricsRow]
 Report = Callable[[Progress], None]
@@ -51,23 +51,23 @@ def explore(
 def resume(
     path: Path,
     *,
-    epochs: int | None = None,
+    length: int | None = None,
     given: Given = Given(),
     callbacks: Sequence[Callback] = (),
     report: Report = lambda _: None,
 ) -> ExploreRun:
-    """Continue the run in `path` to its end, or to `epochs`; the result equals an uninterrupted run's, bit for bit.
+    """Continue the run in `path` to its end, or to epoch `length`; the result equals an uninterrupted run's, bit for bit.
 
     Everything is read and checked before anything on disk is changed.
     """
     run: ExploreRun = RunDirectory.open(path)
     kind = _kind(run.config, given)
-    if epochs is not None and epochs != kind.length(run.config):
-        if kind.length_name == "":
-            raise ConfigError(f"epochs = {epochs} is not possible: {kind.name} exploration does not learn")
-        run = dataclasses.replace(run, config=with_settings(run.config, {kind.length_name: epochs}))
+    if length is not None and length != kind.length(run.config):
+        if not kind.length_name:
+            raise ConfigError(f"epochs = {length} is not possible: {kind.name} exploration does not learn")
+        run = dataclasses.replace(run, config=with_settings(run.config, {kind.length_name: length}))
     config = run.config
-    with threads_in_force(config.machine), run.held(), open_workshop(config, given, load_domain(run)) as workshop:
+    with threads_in_force(config.machine), run.held(), open_workshop(config, given, load_domain(run, given)) as workshop:
         explorer = kind.make(workshop)
         position = restore(run, explorer) or Position(0, 0)
         if kind.length(config) < position.turn:
@@ -77,8 +77,7 @@ def resume(
         run = run.with_config(config)
         explorer.follow(run.rows())
         job = Exploration(run, workshop, explorer, kind)
-        length = kind.length(config)
-        drive(run, job, position, length=length, machine=config.machine, callbacks=callbacks, report=report)
+        drive(run, job, position, length=kind.length(config), machine=config.machine, callbacks=callbacks, report=report)
     return run
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from mepol.algorithm.batch import Batch
 from mepol.errors import ConfigError
-from mepol.exploration.config import ExploreConfig
+from mepol.exploration.config import EXPLORERS, ExploreConfig
 from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.exploration.workshop import Workshop
 from mepol.runs.checkpoint import Position
@@ -88,13 +88,19 @@ class Kind:
     """Whether its epochs are so long that each is measured, unless evaluations are switched off."""
 
 
-EXPLORERS: dict[str, Kind] = {}
+KINDS: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> None:
+    """Make a kind of explorer known by its name, and its settings with it."""
+    KINDS[kind.name] = kind
+    EXPLORERS[kind.name] = kind.settings
 
 
 def explorer_kind(name: str) -> Kind:
     """The kind of explorer called `name`."""
-    if name not in EXPLORERS:
-        near = get_close_matches(name, EXPLORERS, 1)
+    if name not in KINDS:
+        near = get_close_matches(name, KINDS, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ConfigError(f"no explorer {name[:80]!r}; {hint}there are {', '.join(EXPLORERS)}")
-    return EXPLORERS[name]
+        raise ConfigError(f"no explorer {name[:80]!r}; {hint}there are {', '.join(KINDS)}")
+    return KINDS[name]

@@ -23,7 +23,6 @@ from mepol.exploration.explorers import Explorer, Improvement
 from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.exploration.workshop import Workshop
 from mepol.neighbours import neighbours
-from mepol.runs.machine import working_threads
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import Actor
@@ -125,7 +124,7 @@ def search(batch: Batch, domain: Domain, config: ExploreConfig) -> KnnLandscape:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
     widths = np.array(domain.widths)
     near = neighbours(
-        domain.particles(batch) / widths, config.ascent.k, eps=config.ascent.eps, workers=working_threads(config.machine)
+        domain.particles(batch) / widths, config.ascent.k, eps=config.ascent.eps, workers=config.machine.cores
     )
     return KnnLandscape(near.shifted(float(np.log(widths).sum())))
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from mepol.exploration.config import ExploreConfig
+from mepol.exploration.workshop import domain_of, environments_of, protocol_of
 from mepol.runs.phases import Phase, register
 from mepol.runs.tables import Table
 
@@ -49,6 +52,12 @@ def length_of(config: ExploreConfig) -> int:
     return explorer_kind(config.explorer).length(config)
 
 
+def _resume(path: Path, **options: Any) -> Any:
+    from mepol.exploration.drive import resume  # which writes these rows
+
+    return resume(path, **options)
+
+
 EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
     Phase(
         name="explore",
@@ -60,6 +69,10 @@ EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
         marker="explorer",
         names=lambda config: (config.env,),
         length=length_of,
+        environments=environments_of,
+        domain=domain_of,
+        protocol=protocol_of,
+        resume=_resume,
         details=Table("steps.csv", StepRow),
     )
 )

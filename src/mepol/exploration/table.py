@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mepol.exploration.explorers import EXPLORERS, Explorer, Kind
+from mepol.exploration.explorers import Explorer, Kind, register
 from mepol.exploration.learner import MepolExplorer
 from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.exploration.still import random_explorer, uniform_explorer
@@ -22,24 +22,22 @@ def _still(name: str, summary: str, make: object) -> Kind:
     return Kind(name, summary, make, length=lambda _: 0, length_name="", describe=describe)  # type: ignore[arg-type]
 
 
-EXPLORERS |= {
-    kind.name: kind
-    for kind in (
-        Kind("mepol", "one policy that climbs the entropy of the states it visits", MepolExplorer),
-        _still("random", "the Gaussian that mepol starts from, untrained", random_explorer),
-        _still("uniform", "uniform actions", uniform_explorer),
-        Kind(
-            "maxent",
-            "MaxEnt (Hazan et al. 2019): a mixture that grows by one policy a round",
-            _maxent,
-            length=lambda config: config.rival.mixture_size,
-            length_name="mixture_size",
-            settings=MaxEntConfig,
-            describe=lambda c: (
-                f"maxent: {c.rival.mixture_size} rounds of {c.rival.trpo_iterations} TRPO updates of {c.rival.trpo_steps} "
-                f"steps, density of {c.rival.density_trajectories} x {c.rival.density_horizon} steps"
-            ),
-            evaluates_always=True,
+for _kind in (
+    Kind("mepol", "one policy that climbs the entropy of the states it visits", MepolExplorer),
+    _still("random", "the Gaussian that mepol starts from, untrained", random_explorer),
+    _still("uniform", "uniform actions", uniform_explorer),
+    Kind(
+        "maxent",
+        "MaxEnt (Hazan et al. 2019): a mixture that grows by one policy a round",
+        _maxent,
+        length=lambda config: config.rival.mixture_size,
+        length_name="mixture_size",
+        settings=MaxEntConfig,
+        describe=lambda c: (
+            f"maxent: {c.rival.mixture_size} rounds of {c.rival.trpo_iterations} TRPO updates of {c.rival.trpo_steps} "
+            f"steps, density of {c.rival.density_trajectories} x {c.rival.density_horizon} steps"
         ),
-    )
-}
+        evaluates_always=True,
+    ),
+):
+    register(_kind)

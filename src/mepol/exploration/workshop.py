@@ -13,14 +13,11 @@ from gymnasium.vector import VectorEnv
 from mepol.algorithm.batch import Batch
 from mepol.envs.domain import Domain
 from mepol.envs.make import Environments
-from mepol.errors import ConfigError, EnvironmentFault, PolicyFileError
+from mepol.errors import ConfigError, EnvironmentFault
 from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.exploration.config import ExploreConfig
-from mepol.runs.machine import working_threads
 from mepol.sampling.collect import Actor, collect
-
-GIVEN = "given:"
-"""Before the name of an object that was handed in, where a setting would have a name that can be stored."""
+from mepol.settings import GIVEN
 
 
 @dataclass(frozen=True)
@@ -62,33 +59,16 @@ class Workshop:
     def assess(self, actor: Actor, seed: np.random.SeedSequence, protocol: Protocol | None = None) -> Assessment:
         """Measure `actor` on fresh trajectories, by default as the run itself does."""
         protocol = protocol or protocol_of(self.config)
-        self.check_fit(actor)
         env = self.env(protocol.trajectories)
         self._require_same(env)
         return assess(actor, env, self.domain, protocol, seed=seed)
 
-    def check_fit(self, actor: Actor) -> None:
-        """PolicyFileError when `actor` is a policy of other widths than the environment has."""
-        check_fit(actor, self.domain)
-
     def _require_same(self, env: VectorEnv[Any, Any, Any]) -> None:
         """EnvironmentFault where the environment is no longer what it was when the run began."""
-        if (bounds := _bounds(env.single_observation_space)) != self.domain.state_bounds:
+        if env.single_observation_space != self.domain.space:
             raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
-        del bounds
         if env.single_action_space.shape != (self.domain.action_dim,):
             raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
-
-
-def check_fit(actor: Any, domain: Domain) -> None:
-    """PolicyFileError when `actor` is a policy of other widths than the environment of `domain` has."""
-    needed = (domain.state_dim, domain.action_dim)
-    widths = getattr(actor, "widths", None)
-    if widths is not None and (widths[0] - getattr(actor, "skills", 0), widths[-1]) != needed:
-        raise PolicyFileError(
-            f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "
-            f"and {domain.env} has {needed[0]} and {needed[1]}: it was made for another environment"
-        )
 
 
 def protocol_of(config: ExploreConfig, trajectories: int | None = None) -> Protocol:
@@ -98,7 +78,7 @@ def protocol_of(config: ExploreConfig, trajectories: int | None = None) -> Proto
         horizon=config.horizon,
         k=config.ascent.k,
         eps=config.ascent.eps,
-        workers=working_threads(config.machine),
+        workers=config.machine.cores,
         time_limit=config.machine.env_time_limit,
     )
 
@@ -113,19 +93,22 @@ def open_workshop(config: ExploreConfig, given: Given = Given(), domain: Domain 
         text = getattr(config, name)
         if text.startswith(GIVEN) and getattr(given, name) is None:
             raise ConfigError(f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again")
+    with environments_of(config, given) as environments:
+        if domain is None:
+            domain = domain_of(environments.of(config.trajectories), config, given)
+        yield Workshop(config, environments, domain, given)
+
+
+def environments_of(config: ExploreConfig, given: Given | None = None) -> Environments:
+    """What makes the environments of a run."""
     machine = config.machine
-    with Environments(
-        config.env if given.env is None else given.env,
+    return Environments(
+        config.env if given is None or given.env is None else given.env,
         kwargs=config.env_kwargs,
         ignore_termination=config.ignore_termination,
         time_limit=machine.env_time_limit,
         threads=machine.threads,
-    ) as environments:
-        if domain is None:
-            domain = domain_of(environments.of(config.trajectories), config, given)
-        elif given.features is not None:
-            domain = domain.with_features(given.features)
-        yield Workshop(config, environments, domain, given)
+    )
 
 
 def domain_of(env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given = Given()) -> Domain:
@@ -143,6 +126,3 @@ def domain_of(env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given
         ceiling=config.ceiling,
     )
 
-
-def _bounds(space: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    return tuple(space.low.tolist()), tuple(space.high.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,28 +13,31 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from mepol.envs.batched import Frame
+from mepol.envs.contract import guard
 from mepol.envs.make import make_single
 from mepol.errors import ConfigError, EnvironmentFault
-from mepol.sampling.collect import Actor
+from mepol.sampling.collect import Actor, Episodic
 
 CAPTION = 32
 """Height of the strip with the policy's name, pixels."""
 
 
-def record(
+def film(
     actors: Mapping[str, Actor],
-    env_id: str,
+    what: Any,
     *,
     episodes: int,
     horizon: int,
     seed: np.random.SeedSequence,
-    path: str | Path,
+    kwargs: Mapping[str, Any] | None = None,
+    suffix: str = ".mp4",
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Path:
-    """Write `episodes` episodes of `horizon` steps of each actor, side by side, to the mp4 file `path`.
+) -> bytes:
+    """A film of `episodes` episodes of `horizon` steps of each actor, side by side, as the bytes of a file.
 
     actors:   name -> what acts; one panel each, from left to right ({"before": ..., "after": ...}).
-    env_id:   a registered environment that draws `rgb_array`; the film runs at its `render_fps`.
+    what:     an environment that draws `rgb_array`, as `make_single` takes it; the film runs at its `render_fps`.
+    suffix:   of the file: what it is, .mp4 or .gif.
     seed:     fixes start states and action noise; in one episode all actors share both.
     progress: called with (frames written, frames in all).
 
@@ -43,7 +47,25 @@ def record(
         raise ConfigError(
             f"a video needs at least one policy, episode and step; got {len(actors)}, {episodes} and {horizon}"
         )
-    envs = [make_single(env_id, render_mode="rgb_array") for _ in actors]
+    if suffix not in (".mp4", ".gif"):
+        raise ConfigError(f"a video is an .mp4 or a .gif file, not {suffix or 'one without an ending'!r}")
+    with tempfile.TemporaryDirectory() as folder:  # ffmpeg writes where it likes; who asked puts the film in its place
+        path = Path(folder) / f"film{suffix}"
+        _record(actors, what, kwargs, episodes, horizon, seed, path, progress)
+        return path.read_bytes()
+
+
+def _record(
+    actors: Mapping[str, Actor],
+    what: Any,
+    kwargs: Mapping[str, Any] | None,
+    episodes: int,
+    horizon: int,
+    seed: np.random.SeedSequence,
+    path: Path,
+    progress: Callable[[int, int], None],
+) -> None:
+    envs = [make_single(what, kwargs, render_mode="rgb_array") for _ in actors]
     total, done = episodes * (horizon + 1), 0
     film: Generator[None, Frame | None, None] | None = None
     try:
@@ -55,7 +77,7 @@ def record(
                 titles = [f"{name}   episode {number}   step {step}" for name in actors]
                 picture = np.hstack([_captioned(*panel) for panel in zip(frames, titles, strict=True)])
                 if film is None:
-                    film = _open(Path(path), picture.shape, float(envs[0].metadata.get("render_fps", 30)))
+                    film = _open(path, picture.shape, float(envs[0].metadata.get("render_fps", 30)))
                 film.send(picture)
                 done += 1
                 progress(done, total)
@@ -64,7 +86,6 @@ def record(
             film.close()
         for env in envs:
             env.close()
-    return Path(path)
 
 
 def _panels(
@@ -73,21 +94,26 @@ def _panels(
     """The horizon + 1 frames of one episode."""
     start, noise = (int(word) for word in seed.generate_state(2))
     rng = np.random.default_rng(noise)
-    obs, _ = env.reset(seed=start)
+    with guard("reset"):
+        obs, _ = env.reset(seed=start)
+    if isinstance(actor, Episodic):
+        actor = actor.begin(1, rng)
     frame = _frame(env)
     yield frame
     ended = False
     for _ in range(horizon):
         if not ended:
             action = actor.act(np.asarray(obs)[None], rng)[0]
-            obs, _, terminated, truncated, _ = env.step(action)
+            with guard("step"):
+                obs, _, terminated, truncated, _ = env.step(action)
             ended = terminated or truncated
             frame = _frame(env)
         yield frame
 
 
 def _frame(env: gymnasium.Env[Any, Any]) -> Frame:
-    frame: Any = env.render()
+    with guard("picture"):
+        frame: Any = env.render()
     if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
         raise EnvironmentFault(f"{env.spec.id if env.spec else env} gives no rgb_array pictures")
     return frame
@@ -107,7 +133,6 @@ def _open(path: Path, shape: tuple[int, ...], fps: float) -> Generator[None, NDA
         import imageio_ffmpeg  # type: ignore[import-untyped]
     except ImportError as fault:
         raise EnvironmentFault("videos need imageio-ffmpeg: pip install 'mepol[video]'") from fault
-    path.parent.mkdir(parents=True, exist_ok=True)
     size = shape[1], shape[0]
     film: Generator[None, NDArray[np.uint8] | None, None] = imageio_ffmpeg.write_frames(
         str(path), size, fps=fps, macro_block_size=2, quality=7

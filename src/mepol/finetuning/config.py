@@ -160,6 +160,12 @@ class FinetuneConfig:
     """Widths of the hidden ReLU layers; an exploration policy brings its own."""
     log_std: Annotated[float, within(-20, 5)] = -0.5
     """Initial ln of the standard deviation of every action; an exploration policy brings its own."""
+    which: Literal["last", "best", "initial"] = "last"
+    """Which policy of the run in `init`."""
+    k: tyro.conf.Suppress[Annotated[int, at_least(1)]] = 4
+    """Neighbours of the entropy index, where a policy's coverage is asked for."""
+    eps: tyro.conf.Suppress[Annotated[float, at_least(0)]] = 0.0
+    """Volume added to every neighbour ball there."""
     machine: Annotated[MachineConfig, tyro.conf.arg(name="")] = field(default_factory=MachineConfig)
     trpo: TrpoConfig = field(default_factory=TrpoConfig)
     ppo: PpoConfig = field(default_factory=PpoConfig)
@@ -180,6 +186,11 @@ class FinetuneConfig:
     def section(self) -> str:
         """Which of the learners' settings apply: the rivals run on SAC."""
         return self.algo if self.algo in ON_POLICY else "sac"
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether the learner's own Gaussian plays, so that it can begin as an exploration policy."""
+        return self.algo in ON_POLICY
 
     @property
     def rooms(self) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,22 +11,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mepol.errors import RunError
 from mepol.finetuning.config import FinetuneConfig, dotted_settings
-from mepol.finetuning.store import FinetuneRow, FinetuneRun
-from mepol.runs.files import read_text
+from mepol.finetuning.rows import FinetuneRow
+from mepol.runs.directory import RunDirectory
 from mepol.runs.groups import Band, band_of
 from mepol.runs.machine import MACHINE_SETTINGS
+from mepol.runs.tables import Table
+
+FinetuneRun = RunDirectory[FinetuneConfig, FinetuneRow]
 
 RANGES = {"average_return": (0.0, 1.0), "success_rate": (0.0, 1.0), "steps_to_goal": (1.0, np.inf)}
 """Measures and the values that they can have."""
 MEASURES = tuple(RANGES)
-COLUMNS = ("task", "learner", "seed", "iteration", "samples", *MEASURES, "ended")
 SOLVED = 0.9
 """Average return at which a task counts as learnt."""
-MAX_CURVES = 64 * 2**20
-"""Bytes of a curves.csv that is read."""
 _IGNORED = ("task", "seed", "iterations", "stop_return", "stop_after", *MACHINE_SETTINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class CurveRow:
+    """One line of a curves.csv."""
+
+    task: str
+    learner: str
+    seed: int
+    iteration: int
+    samples: int
+    average_return: float | None
+    success_rate: float | None
+    steps_to_goal: float | None
+    ended: str = ""
+    start: str = ""  # a table of an earlier version has none
+
+
+TABLE = Table("curves.csv", CurveRow)
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,8 @@ class Curve:
     """What a comparison needs of one run, from its directory or from a table of an earlier comparison."""
 
     seed: int
+    start: str
+    """Name of what it started from, with that one's own seed: two runs of one seed from two explorers are two curves."""
     rows: tuple[FinetuneRow, ...]
     solved: bool
     """It was cut short by `stop_return`, and would have gone on as it was."""
@@ -45,7 +63,12 @@ class Curve:
         """Solved if the run is shorter than asked and its last row learnt nothing."""
         rows = run.rows()
         solved = bool(rows) and rows[-1].iteration < run.config.iterations and rows[-1].learn_s is None
-        return Curve(run.config.seed, tuple(rows), solved)
+        return Curve(run.config.seed, origin(run.config.init), tuple(rows), solved)
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What tells it from the other curves of a learner."""
+        return self.seed, self.start
 
     @property
     def solved_at(self) -> int | None:
@@ -91,19 +114,19 @@ def learners(runs: Sequence[FinetuneRun]) -> list[Learner]:
         alike = [_settings(c) for c in rivals if _name(c) == _name(config)]
         differing = [k for k, v in _settings(config).items() if any(table[k] != v for table in alike)]
         name = " ".join([_name(config), *(f"{k}={_settings(config)[k]}" for k in differing)])
-        curves = sorted((Curve.of(run) for run in members), key=lambda curve: curve.seed)
+        curves = sorted((Curve.of(run) for run in members), key=lambda curve: curve.key)
         result.append(Learner(task, name, tuple(curves)))
     return result
 
 
 def merged(found: Sequence[Learner]) -> list[Learner]:
-    """Learners of one task and name as one; of two curves with the same seed the first stays."""
-    table: dict[tuple[str, str], dict[int, Curve]] = {}
+    """Learners of one task and name as one; of two curves with the same seed and start the first stays."""
+    table: dict[tuple[str, str], dict[tuple[int, str], Curve]] = {}
     for learner in found:
         mine = table.setdefault((learner.task, learner.name), {})
         for curve in learner.curves:
-            mine.setdefault(curve.seed, curve)
-    return [Learner(*key, tuple(mine[seed] for seed in sorted(mine))) for key, mine in table.items()]
+            mine.setdefault(curve.key, curve)
+    return [Learner(*key, tuple(mine[key] for key in sorted(mine))) for key, mine in table.items()]
 
 
 def _settings(config: FinetuneConfig) -> dict[str, Any]:
@@ -114,6 +137,11 @@ def _settings(config: FinetuneConfig) -> dict[str, Any]:
 
 def _name(config: FinetuneConfig) -> str:
     return f"{config.algo} from {start_name(config.init)}"
+
+
+def origin(init: str) -> str:
+    """`scratch`, or the explorer's name with its seed."""
+    return "scratch" if init == "none" else Path(init).name
 
 
 def start_name(init: str) -> str:
@@ -128,7 +156,7 @@ def learning_band(learner: Learner, measure: str) -> Band | None:
     Student's interval, which is wide with few seeds, is cut where no value can be.
     """
     end = max((len(curve.rows) for curve in learner.curves), default=0)
-    if (found := band_of([curve.points(measure, end) for curve in learner.curves])) is None:
+    if (found := band_of([curve.points(measure, end) for curve in learner.curves], between=False)) is None:
         return None
     return replace(found, low=np.clip(found.low, *RANGES[measure]), high=np.clip(found.high, *RANGES[measure]))
 
@@ -138,50 +166,29 @@ def learning_band(learner: Learner, measure: str) -> Band | None:
 
 def curves_csv(found: Sequence[Learner]) -> str:
     """Every row of every run in one table; `ended` is "solved" in the last row of a curve that was."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    lines = []
     for learner in found:
         for curve in learner.curves:
             for row in curve.rows:
-                cells = (_cell(getattr(row, measure)) for measure in MEASURES)
+                values = (getattr(row, measure) for measure in MEASURES)
+                cells = (None if v is None else float(f"{v:.6g}") for v in values)
                 ended = "solved" if curve.solved and row is curve.rows[-1] else ""
-                writer.writerow((learner.task, learner.name, curve.seed, row.iteration, row.samples, *cells, ended))
-    return buffer.getvalue()
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+                head = (learner.task, learner.name, curve.seed, row.iteration, row.samples)
+                lines.append(TABLE.line(CurveRow(*head, *cells, ended, curve.start)))
+    return TABLE.head + "".join(lines)
 
 
 def read_curves(path: Path) -> list[Learner]:
     """The learners of a table that `curves_csv` wrote; anything else is a RunError with its line."""
-    try:
-        lines = list(csv.reader(io.StringIO(read_text(path, MAX_CURVES))))
-    except (OSError, ValueError, csv.Error) as fault:
-        raise RunError(f"cannot read {path}: {fault}") from fault
-    if not lines or tuple(lines[0]) != COLUMNS:
-        raise RunError(f"{path} is not a table of learning curves: its first line must be {','.join(COLUMNS)}")
-    found: dict[tuple[str, str], dict[int, list[FinetuneRow]]] = {}
-    solved: set[tuple[str, str, int]] = set()
-    for number, cells in enumerate(lines[1:], start=2):
-        try:
-            task, name, seed, iteration, samples, *measures, ended = cells
-            values = {measure: _value(text) for measure, text in zip(MEASURES, measures, strict=True)}
-            row = FinetuneRow(int(iteration), int(samples), **values)  # type: ignore[arg-type]
-            found.setdefault((task, name), {}).setdefault(int(seed), []).append(row)
-        except (ValueError, TypeError) as fault:
-            raise RunError(f"{path}, line {number}: {fault}") from fault
-        if ended == "solved":
-            solved.add((task, name, int(seed)))
+    found: dict[tuple[str, str], dict[tuple[int, str], list[CurveRow]]] = {}
+    for row in TABLE.read(path):
+        found.setdefault((row.task, row.learner), {}).setdefault((row.seed, row.start), []).append(row)
     return [
-        Learner(*key, tuple(Curve(seed, tuple(rows), (*key, seed) in solved) for seed, rows in sorted(seeds.items())))
-        for key, seeds in found.items()
+        Learner(*key, tuple(_curve(curve, rows) for curve, rows in sorted(curves.items())))
+        for key, curves in found.items()
     ]
 
 
-def _value(text: str) -> float | None:
-    value = float(text) if text else None
-    if value is not None and not np.isfinite(value):
-        raise ValueError(f"{text} is no finite number")
-    return value
+def _curve(key: tuple[int, str], rows: Sequence[CurveRow]) -> Curve:
+    plain = (FinetuneRow(r.iteration, r.samples, *(getattr(r, measure) for measure in MEASURES)) for r in rows)
+    return Curve(*key, tuple(plain), rows[-1].ended == "solved")

@@ -61,20 +61,20 @@ def finetune(
 def resume(
     path: Path,
     *,
-    iterations: int | None = None,
-    task: Task | None = None,
+    length: int | None = None,
+    given: Any = None,
     callbacks: Sequence[Callback] = (),
     report: Report = lambda _: None,
 ) -> FinetuneRun:
-    """Continue the run in `path` to its end, or to `iterations`; the result equals that of a run never stopped.
+    """Continue the run in `path` to its end, or to iteration `length`; the result equals that of a run never stopped.
 
     Everything is read and checked before anything on disk is changed. A goal of one's own is code, and no file decides
-    what is run: its module must be trusted (runs/directory.py), or the task handed in again.
+    what is run: its module must be trusted (runs/directory.py), or the task handed in again as `given`.
     """
     run: FinetuneRun = RunDirectory.open(path)
-    config = run.config if iterations is None else dataclasses.replace(run.config, iterations=iterations)
+    config = run.config if length is None else dataclasses.replace(run.config, iterations=length)
     start = None if config.init == "none" else load_policy(run.policy_path("initial"))
-    with threads_in_force(config.machine), run.held(), _workshop(config, start, task) as (_, learner):
+    with threads_in_force(config.machine), run.held(), _workshop(config, start, given) as (_, learner):
         job = Finetuning(run, learner, start)
         position = restore(run, job)
         if position is not None and config.iterations < position.turn:

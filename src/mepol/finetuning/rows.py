@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from mepol.envs.domain import Domain
+from mepol.envs.make import Environments
+from mepol.evaluation.assess import Protocol
 from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.tasks import Task, find_task, place_of
 from mepol.runs.phases import Phase, register
 from mepol.runs.tables import Table
 
@@ -23,6 +29,32 @@ class FinetuneRow:
     learn_s: float | None = None
 
 
+def environments_of(config: FinetuneConfig, given: Any = None) -> Environments:
+    """What makes the environments that a task takes place in: its starts, and neither its goal nor its ends."""
+    task = given if isinstance(given, Task) else find_task(config.task, config.env, config.horizon)
+    machine = config.machine
+    return Environments(place_of(task), time_limit=machine.env_time_limit, threads=machine.threads)
+
+
+def domain_of(env: Any, config: FinetuneConfig) -> Domain:
+    """What is known of such an environment where nobody has said what to measure: all coordinates."""
+    return Domain.of(env, name=config.env or config.task)
+
+
+def protocol_of(config: FinetuneConfig) -> Protocol:
+    """How the coverage of a policy is measured on request."""
+    machine = config.machine
+    return Protocol(
+        horizon=config.horizon, k=config.k, eps=config.eps, workers=machine.cores, time_limit=machine.env_time_limit
+    )
+
+
+def _resume(path: Path, **options: Any) -> Any:
+    from mepol.finetuning.drive import resume  # which writes these rows, and needs Stable-Baselines3
+
+    return resume(path, **options)
+
+
 FINETUNE: Phase[FinetuneConfig, FinetuneRow] = register(
     Phase(
         name="finetune",
@@ -34,5 +66,9 @@ FINETUNE: Phase[FinetuneConfig, FinetuneRow] = register(
         marker="task",
         names=lambda config: (config.task, config.env),
         length=lambda config: config.iterations,
+        environments=environments_of,
+        domain=domain_of,
+        protocol=protocol_of,
+        resume=_resume,
     )
 )

@@ -114,13 +114,18 @@ def _domain(
 ) -> VectorEnv[Any, Any, Any]:
     """Where a task takes place; its ends are hidden, since an episode of a task ends at the goal or the horizon."""
     return make_env(
-        _from_pool(task) if task.pool else task.env,
+        place_of(task),
         num_envs,
         kwargs={} if render_mode is None else {"render_mode": render_mode},
         threads=threads,
         time_limit=time_limit,
         autoreset=AutoresetMode.DISABLED,
     )
+
+
+def place_of(task: Task) -> Any:
+    """What makes the environment of a task: its domain's id, or its bodies with the stored starts."""
+    return _from_pool(task) if task.pool else task.env
 
 
 def _from_pool(task: Task) -> Callable[..., BatchedEnv]:

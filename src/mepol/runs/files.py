@@ -170,3 +170,12 @@ def read_text(path: Path, limit: int) -> str:
         if os.fstat(file.fileno()).st_size > limit:
             raise OSError(f"{path} is larger than {limit} bytes")
         return file.read().decode()  # not read(limit), which would set aside that many bytes at once
+
+
+def output_folder(path: Path) -> Door:
+    """The door of a folder that the user asked for, made where it is not there yet."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise RunError(f"cannot write {path}: {fault.strerror or fault}; choose another --out") from fault
+    return Door(path, "; choose another --out")

@@ -7,7 +7,7 @@ reached its end is marked wherever its numbers are shown.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,22 +152,35 @@ def band(group: Group, measure: str = "index", *, against: str = "samples") -> B
     return band_of([_curve(run, measure, against) for run in group.runs])
 
 
-def band_of(curves: Sequence[NDArray[np.float64]]) -> Band | None:
-    """The band of curves (points, 2), one a seed, at the points of the one that ends first; empty ones do not count."""
+def band_of(curves: Sequence[NDArray[np.float64]], *, between: bool = True) -> Band | None:
+    """The band of curves (points, 2), one a seed; empty ones do not count. None where there is none.
+
+    between: read each off by straight lines between its points, at those of the one that ends first. Otherwise at all
+    points of all, each seed only where it has one. Nowhere is a value taken from beyond a curve's own ends.
+    """
     curves = [c for c in curves if len(c)]
     if not curves:
         return None
-    x = min(curves, key=lambda c: c[-1, 0])[:, 0]
-    values = np.stack([np.interp(x, c[:, 0], c[:, 1]) for c in curves])  # (seeds, points)
-    intervals = [mean_interval(column.tolist()) for column in values.T]
-    ends: Callable[[float | None, float], float] = lambda end, centre: centre if end is None else end  # noqa: E731
+    x = min(curves, key=lambda c: c[-1, 0])[:, 0] if between else np.unique(np.concatenate([c[:, 0] for c in curves]))
+    values = np.stack([(_between if between else _at)(c, x) for c in curves])  # (seeds, points), NaN where there is none
+    intervals = [mean_interval(column[np.isfinite(column)].tolist()) for column in values.T]
     return Band(
         x,
         np.array([i.centre for i in intervals]),
-        np.array([ends(i.low, i.centre) for i in intervals]),
-        np.array([ends(i.high, i.centre) for i in intervals]),
+        np.array([i.centre if i.low is None else i.low for i in intervals]),
+        np.array([i.centre if i.high is None else i.high for i in intervals]),
         len(curves),
     )
+
+
+def _between(curve: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.interp(x, curve[:, 0], curve[:, 1], left=np.nan, right=np.nan)
+
+
+def _at(curve: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    found = np.full(len(x), np.nan)
+    found[np.searchsorted(x, curve[:, 0])] = curve[:, 1]
+    return found
 
 
 def _curve(run: Run, measure: str, against: str) -> NDArray[np.float64]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Annotated
+
+import torch
 
 from mepol.settings import at_least, check, within
 
@@ -29,6 +33,17 @@ class MachineConfig:
     def cores(self) -> int:
         """CPU threads that are meant: `threads`, or one per core where that is 0."""
         return self.threads or os.cpu_count() or 1
+
+
+@contextmanager
+def threads_in_force(machine: MachineConfig) -> Iterator[None]:
+    """Within the block torch works on the machine's threads; afterwards on as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(machine.cores)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 MACHINE_SETTINGS = tuple(item.name for item in fields(MachineConfig))

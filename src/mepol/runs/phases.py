@@ -43,6 +43,8 @@ class Phase(Generic[C, R]):
     """What a live environment says of itself under the settings; for runs that did not store it."""
     protocol: Callable[[C], Protocol]
     """How it is measured."""
+    resume: Callable[..., Any]
+    """resume(path, length=None, given=None, callbacks=(), report=...) -> the run, taken up again and brought to its end."""
     details: Table[Any] | None = None
     """A second table, with any number of rows a turn."""
 

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from mepol.settings.describe import Described, describe
 from mepol.settings.names import flat_settings, hashable, with_settings
-from mepol.settings.ranges import above, at_least, between, check, one_of, require, require_known, widths, within
+from mepol.settings.ranges import GIVEN, above, at_least, between, check, one_of, require, require_known, widths, within
 from mepol.settings.sources import Row, Rows, built, over, rows
 from mepol.settings.stored import from_json, require_plain, to_json
 
 __all__ = [
+    "GIVEN",
     "Described",
     "Row",
     "Rows",

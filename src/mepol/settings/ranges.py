@@ -12,6 +12,8 @@ from typing import Any, Protocol, get_args, get_type_hints
 
 from mepol.errors import ConfigError
 
+GIVEN = "given:"
+"""Before the name of an object that was handed in, where a setting would have a name that can be stored."""
 MAX_LAYERS = 30
 MAX_WIDTH = 65536
 MAX_WEIGHTS = 50_000_000
@@ -137,11 +139,12 @@ class Choice:
 
     def require(self, name: str, value: Any) -> None:
         """See Rule."""
-        require_known(name, value, self.known)
+        if not str(value).startswith(GIVEN):
+            require_known(name, value, self.known)
 
 
 def one_of(known: Collection[str]) -> Choice:
-    """A name in the table `known`, which may grow."""
+    """A name in the table `known`, which may grow, or that of an object that was handed in."""
     return Choice(known)
 
 
