@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
@@ -14,22 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from mepol.neighbours import torch_threads
+
 Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
 ROWS = 2000  # states a pass: the activations of so many stay in cache, those of a batch do not (docs/performance.md)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """Products as small as a policy's run faster on one thread, and round alike whatever the number of cores.
 
     The number belongs to the process. Threads that act at once are therefore to be started within this context.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    return torch_threads(1)
 
 
 class GaussianPolicy(nn.Module):
