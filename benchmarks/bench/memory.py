@@ -20,10 +20,11 @@ from pathlib import Path
 
 import torch
 
+from mepol.algorithm import KnnLandscape
 from mepol.envs.make import Domain, closing, env_of
 from mepol.errors import RunError
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.drive import Stream, climb_of, evaluate_policy, make_learner, search_neighbours, stream, threads
+from mepol.exploration.drive import Stream, evaluate_policy, make_learner, search_neighbours, stream, threads
 from mepol.exploration.presets import preset
 from mepol.sampling.collect import collect
 
@@ -80,7 +81,7 @@ def run_case(case: Case) -> int:
         policy = learner.policy
         batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
         near = search_neighbours(batch, domain, config)
-        climb_of(learner)(policy, learner.optimiser, batch, near, config.ascent)
+        learner.ascent.climb(batch, KnnLandscape(near))
         if case.evaluated:
             count = config.evaluation.evaluation_trajectories
             evaluate_policy(policy, config, trajectories=count, seed=stream(0, Stream.EVALUATION))

@@ -77,7 +77,7 @@ def neighbours(
     names: of the D features, for an error to speak of them.
     """
     points, exponent = _scaled(_checked(x, k, names))
-    n, dim = points.shape
+    dim = points.shape[1]
     tree = KDTree(points, leafsize=LEAF, balanced_tree=False) if dim <= TREE_MAX_DIM else None
     if tree and (dim <= TREE_SURE_DIM or touched_share(tree, k) <= TREE_MAX_SHARE):
         index, radius = _search_tree(tree, k, workers)
@@ -114,7 +114,7 @@ def _checked(x: ArrayLike, k: int, names: Sequence[str] | None) -> NDArray[np.fl
         )
     flat = np.flatnonzero(points.max(axis=0) == points.min(axis=0))
     if flat.size and flat.size < dim:  # where all are, the particles coincide, which is told with its own remedies
-        label = [f"feature {i}" if names is None else f"feature {i} ({names[i]})" for i in flat]
+        label = [f"feature {i}" if names is None else f"feature {i} ({names[i]})" for i in flat.tolist()]
         raise ParticleError(
             ", ".join(f"{text} is {points[0, i]:g}" for text, i in zip(label, flat, strict=True))
             + f" in all {n} particles: the entropy is minus infinity; leave "
@@ -146,8 +146,8 @@ def _check_apart(
     if gap > 0.0:
         size = np.abs(points).max()
         raise ParticleError(
-            f"particle {first} is within {np.ldexp(gap, exponent):g} of its k={k} nearest neighbours, while coordinates "
-            f"reach {np.ldexp(size, exponent):g}: no distance holds both; bring the features to similar sizes"
+            f"particle {first} is within {np.ldexp(gap, exponent):g} of its k={k} nearest neighbours, while "
+            f"coordinates reach {np.ldexp(size, exponent):g}: no square holds both; bring the features to similar sizes"
         )
     raise CoincidentParticlesError(
         f"{int(np.count_nonzero(radius == 0.0))} of {n} particles coincide with their k={k} nearest neighbours, "

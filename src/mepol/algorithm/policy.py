@@ -1,11 +1,14 @@
-"""The paper's policies: a diagonal Gaussian whose mean is a ReLU network and whose spread is a free vector."""
+"""What a policy must be able to do, and the paper's: a diagonal Gaussian whose mean is a ReLU network and whose spread
+is a free vector.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -26,6 +29,36 @@ def one_thread() -> AbstractContextManager[None]:
     The number belongs to the process. Threads that act at once are therefore to be started within this context.
     """
     return torch_threads(1)
+
+
+class Stateful(Protocol):
+    """Something learnt that can be written down and read back; any nn.Module."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its tensors by name."""
+        ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], /) -> object:
+        """Take over the tensors of a `state_dict`."""
+        ...
+
+
+class Policy(Stateful, Protocol):
+    """What sampling and learning ask of a policy; an nn.Module with `log_prob` and `act` is enough."""
+
+    def log_prob(self, states: Tensor, actions: Tensor, /) -> Tensor:
+        """(N, S), (N, A) float32 -> (N,) ln pi(a | s), in nats, differentiable in the parameters."""
+        ...
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(M, S) observations -> (M, A) actions, drawn with `rng` alone."""
+        ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """theta: what a climb moves."""
+        ...
 
 
 class GaussianPolicy(nn.Module):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mepol.algorithm.advantage import advantage_optimise
-from mepol.algorithm.batch import Batch
-from mepol.algorithm.critic import Critic
-from mepol.algorithm.health import Watch
-from mepol.algorithm.mepol import Climb, Epoch, is_optimise, make_optimiser, mepol
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm import RULES, Batch, Epoch, GaussianPolicy, KnnLandscape, Watch, mepol
 from mepol.envs.make import Domain, closing, env_of
 from mepol.errors import CheckpointError, ConfigError, EnvironmentFault, MepolWarning, PolicyFileError, RunError
 from mepol.evaluation import Evaluation, evaluate
@@ -73,17 +67,11 @@ def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
 
 
 def make_learner(config: ExploreConfig, domain: Domain) -> Learner:
-    """The initial policy with its optimiser, and the critic where the ascent rule needs one."""
-    policy, critic = make_policy(config, domain), None
-    if config.ascent.rule == "advantage":
-        rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
-        critic = Critic(domain.space.shape[0], config.critic, rng)
-    return Learner(policy, make_optimiser(policy, config.ascent, critic), critic)
-
-
-def climb_of(learner: Learner) -> Climb:
-    """What improves the learner's policy in an epoch."""
-    return partial(advantage_optimise, learner.critic) if learner.critic else is_optimise
+    """The initial policy and its ascent by the run's rule."""
+    policy = make_policy(config, domain)
+    rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
+    rule = RULES[config.ascent.rule]
+    return Learner(policy, rule.make(policy, config.ascent, config.critic, domain.space.shape[0], rng))
 
 
 def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -109,7 +97,8 @@ def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, rea
 def search_neighbours(batch: Batch, domain: Domain, config: ExploreConfig) -> Neighbours:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
     scaled = batch.particles(domain.features) / np.array(domain.widths)
-    near = neighbours(scaled, config.ascent.k, eps=config.ascent.eps, workers=threads(config))
+    names = [domain.names[i] for i in domain.features]
+    near = neighbours(scaled, config.ascent.k, eps=config.ascent.eps, workers=threads(config), names=names)
     return dataclasses.replace(near, log_volume=near.log_volume + np.log(domain.widths).sum())
 
 
@@ -245,14 +234,13 @@ def _drive(
             standardise_inputs(policy, batch, domain, config.policy.input_range)
         return batch
 
-    def search(batch: Batch) -> Neighbours:
+    def search(batch: Batch) -> KnnLandscape:
         with clock.time("knn"):
-            return search_neighbours(batch, domain, config)
+            return KnnLandscape(search_neighbours(batch, domain, config))
 
-    climb, start = climb_of(learner), position.epoch
-    updates = mepol(policy, learner.optimiser, sample, search, config.ascent, first_epoch=start, climb=climb)
+    updates = mepol(sample, search, learner.ascent.climb, first_epoch=position.epoch)
     before = run.rows()[-1:]
-    watch = Watch(config.ascent, before[0].entropy if before else None)
+    watch = Watch(config.ascent, RULES[config.ascent.rule], before[0].entropy if before else None)
     if position.epoch == 0:
         save_policy(policy, run.initial_policy_path)
     with Keeper(run, learner, position) as keeper:

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mepol.algorithm.critic import Critic
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm import Ascent, GaussianPolicy
 from mepol.errors import CheckpointError
 from mepol.runs.files import Layout, TensorFormat, tensor_bytes
 from mepol.runs.state import State
@@ -57,15 +56,11 @@ class Learner:
     """All that an epoch changes."""
 
     policy: GaussianPolicy
-    optimiser: torch.optim.Optimizer
-    critic: Critic | None = None
+    ascent: Ascent
 
     def state(self) -> State:
         """What a checkpoint keeps of it."""
-        modules: dict[str, torch.nn.Module] = {"policy": self.policy}
-        if self.critic:
-            modules["critic"] = self.critic
-        return State(modules, {"ascent": self.optimiser})
+        return State(self.ascent.modules, self.ascent.optimisers)
 
 
 def checkpoint_bytes(learner: Learner, position: Position) -> bytes:

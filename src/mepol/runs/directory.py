@@ -30,8 +30,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mepol.algorithm.mepol import Epoch
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm import Epoch, GaussianPolicy
 from mepol.errors import ConfigError, RunError
 from mepol.exploration.config import ExploreConfig
 from mepol.runs.files import read_text, remove_leftovers, sync, write_bytes, write_text
