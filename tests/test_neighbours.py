@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -148,6 +150,15 @@ def test_both_searches_find_the_same_to_the_last_digit(dim: int, k: int) -> None
     by_products, by_leaves = module._search_all(x, k), by_tree(x, k)
     np.testing.assert_array_equal(by_products[0], by_leaves[0])
     np.testing.assert_allclose(by_products[1], by_leaves[1], rtol=1e-14)
+
+
+def test_no_search_needs_more_than_a_plain_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn", None)  # type: ignore[arg-type]  # as if it were not installed
+    with pytest.raises(ImportError):
+        importlib.import_module("sklearn.neighbors")
+    assert neighbours(np.random.default_rng(0).standard_normal((50, 101)), 4).n == 50
 
 
 def test_of_two_at_one_distance_the_lower_number_is_the_neighbour() -> None:
