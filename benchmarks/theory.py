@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mepol.algorithm.mepol import importance_weights
+from mepol.algorithm import importance_weights
 from mepol.estimators import neighbour_mass, weighted_entropy, weighted_knn_entropy
 from mepol.neighbours import Neighbours, log_unit_ball, neighbours
 

@@ -304,6 +304,36 @@ def test_a_constant_feature_is_named() -> None:
         knn_entropy(x, 2)
 
 
+def test_all_constant_features_are_told_at_once_and_by_name() -> None:
+    x = np.c_[np.full(10, -1.5), GOOD, np.full(10, 0.25)]
+    with pytest.raises(ParticleError, match=r"feature 0 is -1\.5, feature 3 is 0\.25 in all 10 .*leave them out"):
+        knn_entropy(x, 2)
+    with pytest.raises(ParticleError, match=r"feature 0 \(torso\) is -1\.5, feature 3 \(foot\) is 0\.25 in all 10"):
+        neighbours(x, 2, names=("torso", "x", "y", "foot"))
+    with pytest.raises(ParticleError, match="4 features need as many names, not 2"):
+        neighbours(x, 2, names=("torso", "foot"))
+
+
+@pytest.mark.parametrize("dim", [2, 6, 101])
+@pytest.mark.parametrize("log2", [-1060, -1000, -664, 664, 1015])  # 2^664 is about 1e200
+def test_sizes_whose_squares_no_number_holds(dim: int, log2: int) -> None:
+    """A power of two changes no digit of the particles, so the entropy is the plain one plus D ln scale."""
+    x = np.random.default_rng(dim).integers(-(2**13), 2**13, (300, dim)) * 2.0**-8  # digits left for 2^-1060
+    weights = np.random.default_rng(0).exponential(size=300)
+    huge, shift = np.ldexp(x, log2), dim * log2 * math.log(2.0)
+    assert np.array_equal(np.ldexp(huge, -log2), x)
+    assert knn_entropy(huge, 4) == pytest.approx(knn_entropy(x, 4) + shift, rel=1e-13)
+    assert knn_kl(huge, weights, 4) == knn_kl(x, weights, 4)
+    np.testing.assert_array_equal(neighbours(huge, 4).index, neighbours(x, 4).index)
+
+
+def test_a_distance_too_small_beside_the_largest_coordinate_is_told_from_a_coincidence() -> None:
+    x = np.r_[1e-200 * GOOD, [[1.0, 1.0]]]
+    with pytest.raises(ParticleError, match=r"within \S+e-20\d of its k=2 .*reach 1: .*similar sizes") as found:
+        knn_entropy(x, 2)
+    assert not isinstance(found.value, CoincidentParticlesError)
+
+
 def test_coincident_particles_are_counted_and_the_remedy_named() -> None:
     x = np.r_[GOOD, np.zeros((4, 2))]  # each of the four has three others on top of it
     with pytest.raises(CoincidentParticlesError, match=r"4 of 14 particles coincide with their k=3 .*raise k.*eps"):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import KDTree
@@ -138,6 +143,47 @@ def test_the_number_of_workers_changes_nothing(dim: int) -> None:
         np.testing.assert_array_equal(one.log_volume, other.log_volume)
 
 
+@pytest.mark.parametrize("dim", [1, 6, 40, 200])
+@pytest.mark.parametrize("k", [1, 4, 30, 299])
+def test_both_searches_find_the_same_to_the_last_digit(dim: int, k: int) -> None:
+    x = np.random.default_rng(dim).standard_normal((300, dim))
+    by_products, by_leaves = module._search_all(x, k), by_tree(x, k)
+    np.testing.assert_array_equal(by_products[0], by_leaves[0])
+    np.testing.assert_allclose(by_products[1], by_leaves[1], rtol=1e-14)
+
+
+def test_no_search_needs_more_than_a_plain_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn", None)  # type: ignore[arg-type]  # as if it were not installed
+    with pytest.raises(ImportError):
+        importlib.import_module("sklearn.neighbors")
+    assert neighbours(np.random.default_rng(0).standard_normal((50, 101)), 4).n == 50
+
+
+def test_of_two_at_one_distance_the_lower_number_is_the_neighbour() -> None:
+    line = np.arange(40.0)[:, None] * np.ones((1, 101))  # above 100 features: by products
+    near = neighbours(np.c_[line, np.arange(40) % 2], 1)
+    assert near.index[:, 0].tolist() == [1, *range(39)]
+
+
+def test_the_number_of_threads_is_left_as_it_was_and_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((3000, 101))
+    asked: list[int] = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, threads: int) -> None:
+            asked.append(threads)
+            super().__init__(threads)
+
+    monkeypatch.setattr(module, "ThreadPoolExecutor", Pool)
+    before = torch.get_num_threads()
+    for workers in (1, 3, -1):
+        neighbours(x, 4, workers=workers)
+    assert asked == [1, 3, os.cpu_count()]
+    assert torch.get_num_threads() == before
+
+
 def test_adjacency_marks_each_row_of_the_index() -> None:
     near = neighbours(np.random.default_rng(0).standard_normal((30, 2)), 5)
     dense = near.adjacency.toarray()
@@ -187,8 +233,8 @@ def test_brute_force_keeps_no_matrix_of_all_distances() -> None:
     n, k = 12_000, 4
     x = np.random.default_rng(0).standard_normal((n, 50))
     peak, _ = peak_bytes(x, k)
-    # a block of gathered candidates with its differences, beside the linear part; scikit-learn's blocks are not traced
-    assert peak < 3 * module.BLOCK_BYTES + 12 * 8 * n * (k + 1 + 50) < 8 * n * n / 4
+    # a few blocks at once beside the linear part (torch's products are not traced)
+    assert peak < 8 * module.BLOCK_BYTES + 12 * 8 * n * (k + 1 + 50) < 8 * n * n / 4
 
 
 def test_a_particle_more_than_memory_allows_is_not_asked_of_k() -> None:

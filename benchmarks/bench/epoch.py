@@ -19,20 +19,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 
 from bench.clock import middle_half, seconds
-from mepol.algorithm.batch import Batch
-from mepol.algorithm.mepol import Step, make_optimiser
-from mepol.algorithm.policy import ROWS, GaussianPolicy
-from mepol.envs.make import closing
+from mepol.algorithm import RULES, Batch, GaussianPolicy, KnnLandscape, Step
+from mepol.algorithm.policy import ROWS
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.drive import Stream, climb_of, make_learner, search_neighbours, stream, threads
-from mepol.exploration.environment import domain_of, env_of
+from mepol.exploration.learner import make_policy, search
+from mepol.exploration.workshop import open_workshop
 from mepol.exploration.presets import preset
 from mepol.neighbours import Neighbours
-from mepol.runs.checkpoint import Learner
+from mepol.runs.machine import threads_in_force
+from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import collect
 
 PARTS = ("sampling", "neighbours", "optimise")
@@ -68,28 +68,27 @@ def bench_domain(
     Part and floor alternate, so that a busy moment of the machine meets both.
     """
     config = preset(name).config
-    torch.set_num_threads(threads(config))
-    with closing(env_of(config, config.trajectories)) as env:
-        domain = domain_of(env, config)
-        learner = make_learner(config, domain)
-        policy = learner.policy
+    with threads_in_force(config.machine), open_workshop(config) as workshop:
+        env, domain = workshop.env(config.trajectories), workshop.domain
+        policy = make_policy(config, domain)
         batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
-        near = search_neighbours(batch, domain, config)
-        steps = _optimise(config, learner, batch, near) if "optimise" in parts else ()
+        near = search(batch, domain, config).near
+        steps = _optimise(config, policy, batch, near) if "optimise" in parts else ()
         # A step by importance looks and moves with one forward pass; a pass by advantages needs one for each.
-        backward = len(steps) if learner.critic else sum(step.accepted for step in steps)
-        forward = 1 + len(steps) * (2 if learner.critic else 1)
+        by_passes = not RULES[config.ascent.rule].weights_matter
+        backward = len(steps) if by_passes else sum(step.accepted for step in steps)
+        forward = 1 + len(steps) * (2 if by_passes else 1)
         work: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
             "sampling": (
                 lambda: collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH)),
                 lambda: _bare_sampling(env, policy, batch),
             ),
             "neighbours": (
-                lambda: search_neighbours(batch, domain, config).adjacency,
-                lambda: batch.particles(domain.features)[near.index],
+                lambda: search(batch, domain, config).near.adjacency,
+                lambda: domain.particles(batch)[near.index],
             ),
             "optimise": (
-                lambda: _optimise(config, learner, batch, near),
+                lambda: _optimise(config, policy, batch, near),
                 lambda: _bare_passes(policy, batch.size, forward=forward, backward=backward),
             ),
         }
@@ -111,11 +110,11 @@ def _alternate(
     )
 
 
-def _optimise(config: ExploreConfig, learner: Learner, batch: Batch, near: Neighbours) -> tuple[Step, ...]:
+def _optimise(config: ExploreConfig, policy: GaussianPolicy, batch: Batch, near: Neighbours) -> tuple[Step, ...]:
     """One climb from the policy that drew the batch; on a copy, so that every repetition climbs the same hill."""
-    policy, critic = copy.deepcopy(learner.policy), copy.deepcopy(learner.critic)
-    climber = Learner(policy, make_optimiser(policy, config.ascent, critic), critic)
-    return climb_of(climber)(policy, climber.optimiser, batch, near, config.ascent)
+    rule, rng = RULES[config.ascent.rule], np.random.default_rng(stream(config.seed, Stream.CRITIC))
+    ascent = rule.make(copy.deepcopy(policy), config.ascent, config.critic, policy.widths[0], rng)
+    return ascent.climb(batch, KnnLandscape(near))
 
 
 @torch.no_grad()

@@ -32,9 +32,7 @@ import torch
 from bench.clock import seconds
 from bench.epoch import PARTS
 from bench.walk import Walk
-from mepol.algorithm.config import AscentConfig
-from mepol.algorithm.mepol import is_optimise, make_optimiser
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm import AscentConfig, GaussianPolicy, KnnLandscape, climb_by_importance, make_optimiser
 from mepol.neighbours import Neighbours, neighbours
 from mepol.sampling.collect import collect
 
@@ -209,7 +207,8 @@ class _Epoch:
 
     def _climb(self) -> None:
         climber = copy.deepcopy(self._policy)
-        is_optimise(climber, make_optimiser(climber, ASCENT), self._batch, self._near, ASCENT)
+        landscape = KnnLandscape(self._near)
+        climb_by_importance(climber, make_optimiser(climber, ASCENT), self._batch, landscape, ASCENT)
 
 
 @torch.no_grad()

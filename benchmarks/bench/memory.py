@@ -18,15 +18,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
-from mepol.envs.make import closing
 from mepol.errors import RunError
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.drive import Stream, climb_of, evaluate_policy, make_learner, search_neighbours, stream, threads
-from mepol.exploration.environment import domain_of, env_of
+from mepol.exploration.learner import MepolExplorer
+from mepol.exploration.workshop import open_workshop
 from mepol.exploration.presets import preset
-from mepol.sampling.collect import collect
+from mepol.runs.machine import threads_in_force
+from mepol.runs.streams import Stream, stream
 
 GB = 1e9
 
@@ -74,18 +72,12 @@ def bench_memory(case: str) -> Peak:
 def run_case(case: Case) -> int:
     """One epoch, and an evaluation where it is asked for, in this process; returns the particles of the epoch."""
     config = case.config
-    torch.set_num_threads(threads(config))
-    with closing(env_of(config, config.trajectories)) as env:
-        domain = domain_of(env, config)
-        learner = make_learner(config, domain)
-        policy = learner.policy
-        batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
-        near = search_neighbours(batch, domain, config)
-        climb_of(learner)(policy, learner.optimiser, batch, near, config.ascent)
+    with threads_in_force(config.machine), open_workshop(config) as workshop:
+        explorer = MepolExplorer(workshop)
+        particles = explorer.improve(0).samples
         if case.evaluated:
-            count = config.evaluation.evaluation_trajectories
-            evaluate_policy(policy, config, trajectories=count, seed=stream(0, Stream.EVALUATION))
-    return near.n
+            workshop.assess(explorer.actor(), stream(0, Stream.EVALUATION))
+    return particles
 
 
 def peak_memory() -> float:

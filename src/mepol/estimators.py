@@ -14,6 +14,7 @@ are what the algorithm climbs. All results are in nats.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -25,29 +26,35 @@ from mepol.errors import ParticleError
 from mepol.neighbours import Neighbours, neighbours
 
 
-def knn_entropy(x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1) -> float:
+def knn_entropy(
+    x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1, names: Sequence[str] | None = None
+) -> float:
     """Differential entropy, in nats, of the density that drew the rows of `x` (N, D). Eq. 1.
 
-    workers: threads of the neighbour search; -1 for all cores. The result does not depend on it.
+    eps, workers, names: as of `neighbours`.
     """
-    return entropy(neighbours(x, k, eps=eps, workers=workers))
+    return entropy(neighbours(x, k, eps=eps, workers=workers, names=names))
 
 
-def weighted_knn_entropy(x: ArrayLike, weights: ArrayLike, k: int, *, eps: float = 0.0) -> float:
+def weighted_knn_entropy(
+    x: ArrayLike, weights: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1, names: Sequence[str] | None = None
+) -> float:
     """Entropy, in nats, of the density f' from rows of `x` (N, D) drawn from f. Eq. 2.
 
     weights: (N,) proportional to f'(x) / f(x); they need not be normalised.
+    eps, workers, names: as of `neighbours`.
     """
-    near = neighbours(x, k, eps=eps)
+    near = neighbours(x, k, eps=eps, workers=workers, names=names)
     return float(weighted_entropy(neighbour_mass(_normalised(weights, near.n), near), near))
 
 
-def knn_kl(x: ArrayLike, weights: ArrayLike, k: int) -> float:
+def knn_kl(x: ArrayLike, weights: ArrayLike, k: int, *, workers: int = -1, names: Sequence[str] | None = None) -> float:
     """KL(f || f'), in nats, from rows of `x` (N, D) drawn from f; weights as in `weighted_knn_entropy`. Eq. 3.
 
     An estimate: it may fall slightly below 0. A neighbourhood without any weight makes it infinite.
     """
-    near = neighbours(x, k, eps=float(np.finfo(np.float64).tiny))  # volumes play no part in Eq. 3
+    tiny = float(np.finfo(np.float64).tiny)
+    near = neighbours(x, k, eps=tiny, workers=workers, names=names)  # volumes play no part in Eq. 3
     return float(state_kl(neighbour_mass(_normalised(weights, near.n), near), near))
 
 

@@ -6,10 +6,15 @@ Letters: N particles, D entropy features, K neighbours.
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from scipy.spatial import KDTree
@@ -21,7 +26,15 @@ TREE_SURE_DIM = 5  # up to this many features it always wins
 TREE_MAX_DIM = 100  # above this many, what it keeps for every node on its way costs more than all distances
 TREE_MAX_SHARE = 1 / 6  # of the leaves, touched by an average query
 LEAF = 16  # particles in a leaf
-BLOCK_BYTES = 64 * 2**20  # of gathered candidates
+
+# Brute force looks at a block of particles at a time: few enough for its scores to stay near the processor, and not
+# fewer than make a product worth its while.
+BLOCK_BYTES = 4 * 2**20
+BLOCK_ROWS = 32
+GROUP = 32  # scores of which the least is looked at first
+
+PLAIN_EXPONENT = 100  # coordinates up to 2^+-100 are squared as they are, larger and smaller ones are scaled before
+FAINT = 2.0**-500  # a distance whose square has lost digits, or all
 
 
 @dataclass(frozen=True)
@@ -53,30 +66,29 @@ class Neighbours:
         return csr_matrix((ones, self.index.ravel(), starts), shape=(self.n, self.n))
 
 
-def neighbours(x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1) -> Neighbours:
+def neighbours(
+    x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1, names: Sequence[str] | None = None
+) -> Neighbours:
     """The k nearest neighbours of each row of `x` (N, D), exact, in memory linear in N·k.
 
     eps: a volume (in the units of x to the power D) added to each ball, as the authors do on MountainCar.
          With the default 0, particles that coincide with all of their k neighbours are an error.
     workers: threads of the search, -1 for all; the result does not depend on it.
+    names: of the D features, for an error to speak of them.
     """
-    points = _checked(x, k)
-    n, dim = points.shape
+    points, exponent = _scaled(_checked(x, k, names))
+    dim = points.shape[1]
     tree = KDTree(points, leafsize=LEAF, balanced_tree=False) if dim <= TREE_MAX_DIM else None
     if tree and (dim <= TREE_SURE_DIM or touched_share(tree, k) <= TREE_MAX_SHARE):
         index, radius = _search_tree(tree, k, workers)
     else:
-        index, radius = _search_all(points, k)
+        index, radius = _search_all(points, k, workers)
+    if not eps > 0.0:
+        _check_apart(points, index, radius, exponent)
     with np.errstate(divide="ignore"):
-        log_volume = dim * np.log(radius) + log_unit_ball(dim)
+        log_volume = dim * (np.log(radius) + exponent * math.log(2.0)) + log_unit_ball(dim)
     if eps > 0.0:
         log_volume = np.logaddexp(log_volume, math.log(eps))
-    elif coincident := int(np.count_nonzero(radius == 0.0)):
-        raise CoincidentParticlesError(
-            f"{coincident} of {n} particles coincide with their k={k} nearest neighbours, "
-            f"the first is particle {int(np.argmin(radius))}; "
-            "raise k, or add a small volume with eps (the paper's MountainCar uses 1e-15)"
-        )
     return Neighbours(index, log_volume)
 
 
@@ -85,11 +97,13 @@ def log_unit_ball(dim: int) -> float:
     return 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim + 1.0)
 
 
-def _checked(x: ArrayLike, k: int) -> NDArray[np.float64]:
+def _checked(x: ArrayLike, k: int, names: Sequence[str] | None) -> NDArray[np.float64]:
     points = np.ascontiguousarray(x, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] == 0:
         raise ParticleError(f"particles must have shape (N, D) with D >= 1, not {points.shape}")
-    n = points.shape[0]
+    n, dim = points.shape
+    if names is not None and len(names) != dim:
+        raise ParticleError(f"{dim} features need as many names, not {len(names)}")
     if not 1 <= k < n:
         raise ParticleError(f"k = {k} is not in [1, N - 1] for N = {n} particles; lower k or sample more")
     finite = np.isfinite(points).all(axis=1)
@@ -99,13 +113,47 @@ def _checked(x: ArrayLike, k: int) -> NDArray[np.float64]:
             f"{n - int(finite.sum())} of {n} particles are NaN or infinite, the first is particle {row}"
         )
     flat = np.flatnonzero(points.max(axis=0) == points.min(axis=0))
-    if flat.size and flat.size < points.shape[1]:
-        column = int(flat[0])
+    if flat.size and flat.size < dim:  # where all are, the particles coincide, which is told with its own remedies
+        label = [f"feature {i}" if names is None else f"feature {i} ({names[i]})" for i in flat.tolist()]
         raise ParticleError(
-            f"feature {column} is {points[0, column]:g} in all {n} particles: its entropy is minus infinity; "
-            "leave it out of the entropy features"
+            ", ".join(f"{text} is {points[0, i]:g}" for text, i in zip(label, flat, strict=True))
+            + f" in all {n} particles: the entropy is minus infinity; leave "
+            + ("it" if flat.size == 1 else "them")
+            + " out of the entropy features"
         )
     return points
+
+
+def _scaled(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Points (N, D) whose squares neither overflow nor vanish, and the power of two that leads back.
+
+    A power of two changes no digit. Coordinates of a usual size are left as they are.
+    """
+    exponent = int(np.frexp(np.abs(points).max())[1])
+    if abs(exponent) <= PLAIN_EXPONENT:
+        return points, 0
+    return np.ldexp(points, -exponent), exponent
+
+
+def _check_apart(
+    points: NDArray[np.float64], index: NDArray[np.int64], radius: NDArray[np.float64], exponent: int
+) -> None:
+    """Refuse particles without a distance to their k-th neighbour, or with one too small beside the rest to square."""
+    (n, k), first = index.shape, int(np.argmin(radius))
+    if radius[first] >= FAINT:
+        return
+    gap = np.abs(points[first] - points[index[first, -1]]).max()
+    if gap > 0.0:
+        size = np.abs(points).max()
+        raise ParticleError(
+            f"particle {first} is within {np.ldexp(gap, exponent):g} of its k={k} nearest neighbours, while "
+            f"coordinates reach {np.ldexp(size, exponent):g}: no square holds both; bring the features to similar sizes"
+        )
+    raise CoincidentParticlesError(
+        f"{int(np.count_nonzero(radius == 0.0))} of {n} particles coincide with their k={k} nearest neighbours, "
+        f"the first is particle {first}; "
+        "raise k, or add a small volume with eps (the paper's MountainCar uses 1e-15)"
+    )
 
 
 def touched_share(tree: KDTree, k: int, queries: int = 32) -> float:
@@ -133,52 +181,85 @@ def _search_tree(tree: KDTree, k: int, workers: int) -> tuple[NDArray[np.int64],
     return _without_self(np.asarray(index, dtype=np.int64), np.asarray(distance))
 
 
-def _search_all(points: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Every distance, by scikit-learn's blocked matrix products; the kept ones are recomputed without cancellation.
+def _search_all(
+    points: NDArray[np.float64], k: int, workers: int = -1
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Every distance, by blocked matrix products; those that may be among the least are computed without cancellation.
 
-    A row whose candidates the rounding of the products may have got wrong is searched again in full.
+    A product gives |y|^2 - 2xy of a particle x and all particles y, which orders them by distance up to its rounding.
+    The products decide alone who is looked at more closely, and with a margin: how they round, and so on how many
+    threads, cannot be seen in the result.
     """
-    from sklearn.neighbors import NearestNeighbors  # not before it is needed: it takes a second to import
-
     n, dim = points.shape
+    groups = -(-n // max(1, min(GROUP, n // (4 * (k + 1)))))  # a row of scores is cut into this many, each every so far
+    width = -(-n // groups) * groups
     centred = points - points.mean(axis=0)
     square = np.einsum("nd,nd->n", centred, centred)
-    rounding = (dim + 4) * np.finfo(np.float64).eps * (square + square.max())  # (N,) of |x|^2 - 2xy + |y|^2
-    spare = min(n, k + 1 + 8)  # candidates beyond k + 1 absorb most of it
-    distance, near = NearestNeighbors(n_neighbors=spare, algorithm="brute").fit(centred).kneighbors(centred)
-    left_out = distance[:, -1] ** 2 - rounding  # the rest are beyond
-    index = np.empty((n, k), dtype=np.int64)
-    radius = np.empty(n)
-    rows = max(1, BLOCK_BYTES // (8 * spare * dim))
-    for start in range(0, n, rows):
-        here = slice(start, min(start + rows, n))
-        chosen, exact = _nearest(points, points[here], near[here], k + 1)
-        if spare < n:
-            for i in np.flatnonzero(exact[:, -1] > np.maximum(0.0, left_out[here]) * (1 + 1e-9)):
-                chosen[i], exact[i] = _nearest(points, points[start + i, None], np.arange(n)[None], k + 1)
-        index[here], radius[here] = _without_self(chosen, np.sqrt(exact), first=start)
-    return index, radius
+    # Of the product, the centring and the distance itself; there are two sides to a comparison.
+    margin = 2 * 4 * (dim + 4) * np.finfo(np.float64).eps * (square + square.max())  # (N,)
+    left = torch.from_numpy(np.column_stack([centred, np.ones(n)]))  # (N, D+1)
+    right = np.zeros((width, dim + 1))
+    right[:n, :dim], right[:n, dim], right[n:, dim] = -2.0 * centred, square, np.inf
+    every = torch.from_numpy(right).T
+
+    def search(block: slice) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        score = torch.mm(left[block], every).numpy().reshape(-1, width // groups, groups)
+        least = score.min(axis=1)  # (B, groups)
+        reach = np.partition(least, k, axis=1)[:, k] + margin[block]  # k + 1 particles are within it: nobody is beyond
+        row, group = np.nonzero(least <= reach[:, None])
+        which, place = np.nonzero(score[row, :, group] <= reach[row, None])
+        row, near = row[which], place * groups + group[which]
+        return _nearest(points, block.start + row, near, len(least), k + 1)
+
+    rows = max(BLOCK_ROWS, BLOCK_BYTES // (8 * width))
+    blocks = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+    with torch_threads(1), ThreadPoolExecutor(workers if workers > 0 else os.cpu_count() or 1) as pool:
+        found = list(pool.map(search, blocks))
+    return _without_self(np.concatenate([index for index, _ in found]), np.concatenate([d for _, d in found]))
 
 
 def _nearest(
-    points: NDArray[np.float64], queries: NDArray[np.float64], candidates: NDArray[np.int64], count: int
+    points: NDArray[np.float64], query: NDArray[np.int64], near: NDArray[np.int64], rows: int, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Of each row of candidates (Q, C), the `count` nearest to its query, in order, and their squared distances."""
-    gap = points[candidates] - queries[:, None]
-    square = np.einsum("qcd,qcd->qc", gap, gap)
-    order = np.argsort(square, axis=1, kind="stable")[:, :count]
-    return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(square, order, axis=1)
+    """Of pairs (P,) of a particle and one near it, the `count` nearest of each of the `rows` particles, in order.
+
+    Of two at one distance the one with the lower number comes first. Returns index and distance (rows, count).
+    """
+    part = max(1, BLOCK_BYTES // (8 * points.shape[1]))
+    square = np.empty(len(query))
+    for start in range(0, len(query), part):
+        here = slice(start, start + part)
+        gap = points[near[here]] - points[query[here]]
+        square[here] = np.einsum("pd,pd->p", gap, gap)
+    order = np.lexsort((near, square, query))
+    firsts = np.searchsorted(query[order], query[0] + np.arange(rows))
+    chosen = order[firsts[:, None] + np.arange(count)]
+    return near[chosen], np.sqrt(square[chosen])
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """`count` threads for torch's own products, and then as many as before.
+
+    The number belongs to the process. Threads that compute at once are therefore to be started within this context.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _without_self(
-    index: NDArray[np.int64], distance: NDArray[np.float64], first: int = 0
+    index: NDArray[np.int64], distance: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Drop each particle from its own k + 1 nearest; returns index (n, k) and distance to the k-th (n,).
 
     Among particles that coincide, a particle need not be listed first, or at all: then the last one goes.
     """
     n, k_plus_1 = index.shape
-    other = index != np.arange(first, first + n)[:, None]
+    other = index != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False
     keep = (n, k_plus_1 - 1)
     return index[other].reshape(keep), distance[other].reshape(keep)[:, -1].copy()

@@ -13,15 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mepol.algorithm.advantage import _judged, _surrogate, advantage_optimise
-from mepol.algorithm.config import AscentConfig, CriticConfig
-from mepol.algorithm.critic import Critic, advantages
-from mepol.algorithm.mepol import Iterate, Paths, make_optimiser
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm import AscentConfig, Critic, CriticConfig, GaussianPolicy, Iterate, KnnLandscape, Paths
+from mepol.algorithm.advantage import _judged, _surrogate, climb_by_advantage, joint_optimiser
+from mepol.algorithm.critic import advantages
 from mepol.envs.make import make_env
 from mepol.errors import ConfigError
 from mepol.exploration.drive import Stream, explore, resume, stream
-from mepol.neighbours import neighbours
 from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import policy_bytes
 from mepol.sampling.collect import collect
@@ -88,16 +85,16 @@ def test_a_perfect_critic_leaves_no_advantage() -> None:
 def test_its_gradient_points_where_that_of_equation_2_does(walker: GaussianPolicy) -> None:
     policy = walker
     batch = collect(policy, make_env("mepol/GridWorld-v0", 16), 150, seed=stream(0, Stream.BATCH))
-    near, paths = neighbours(batch.particles((0, 1)), 8), Paths.of(batch)
+    landscape, paths = KnnLandscape.of(batch.particles((0, 1)), 8), Paths.of(batch)
     sampled = policy.log_prob(paths.states, paths.actions).detach()
 
     def gradient(objective: torch.Tensor) -> torch.Tensor:
         return torch.cat([g.flatten() for g in torch.autograd.grad(objective, list(policy.parameters()))])
 
-    paper = gradient(Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, near).entropy)
+    paper = gradient(Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, landscape).entropy)
     critic = make_critic(discount=1.0, trace=1.0)
     critic.watch(paths.states)
-    gain, _ = _judged(batch, near, critic)
+    gain, _ = _judged(batch, landscape.worth(), critic)
     ours = gradient(_surrogate(policy.log_prob(paths.states, paths.actions) - sampled, gain, 0.2))
     assert torch.cosine_similarity(paper, ours, dim=0) > 0.9
 
@@ -118,7 +115,7 @@ def test_the_critic_starts_at_zero_and_learns_a_known_value(make_policy: Callabl
     critic.watch(states)
     assert critic(states).abs().max() == 0.0
     returns = torch.sin(states[:, 0]) + 0.5 * states[:, 1]
-    critic.fit(states, returns, make_optimiser(make_policy(), AscentConfig(), critic))
+    critic.fit(states, returns, joint_optimiser(make_policy(), critic, AscentConfig()))
     with torch.no_grad():
         left = (critic(states) - returns).var() / returns.var()
     assert left < 0.1
@@ -135,9 +132,10 @@ def test_standardisation_follows_the_states_gently_after_the_first_batch() -> No
 
 def test_fitting_the_critic_leaves_the_policy_and_climbing_leaves_the_critic(walker: GaussianPolicy) -> None:
     policy, critic = walker, make_critic()
-    optimiser = make_optimiser(policy, AscentConfig(), critic)
+    optimiser = joint_optimiser(policy, critic, AscentConfig())
     batch = collect(policy, make_env("mepol/GridWorld-v0", 4), 100, seed=stream(0, Stream.BATCH))
-    near, before, old = neighbours(batch.particles((0, 1)), 4), policy_bytes(policy), copy.deepcopy(critic)
+    landscape = KnnLandscape.of(batch.particles((0, 1)), 4)
+    before, old = policy_bytes(policy), copy.deepcopy(critic)
     states = Paths.of(batch).states
     critic.watch(states)
     critic.fit(states, states[:, 0], optimiser)
@@ -145,7 +143,7 @@ def test_fitting_the_critic_leaves_the_policy_and_climbing_leaves_the_critic(wal
     assert not torch.equal(critic.layers[0].weight, old.layers[0].weight)
     fitted = copy.deepcopy(critic)
     wild = AscentConfig(rule="advantage", learning_rate=10.0, policy_kl=1e-9, max_backtracks=2)
-    steps = advantage_optimise(critic, policy, optimiser, batch, near, wild)
+    steps = climb_by_advantage(policy, critic, optimiser, batch, landscape, wild)
     assert [s.accepted for s in steps] == [False, False, False]  # each pass broke the bound and was undone
     assert policy_bytes(policy) == before
     assert not torch.equal(critic.layers[0].weight, fitted.layers[0].weight)  # it still learns from the batch

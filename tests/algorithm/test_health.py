@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import pytest
 
-from mepol.algorithm.config import AscentConfig
-from mepol.algorithm.health import Watch
-from mepol.algorithm.mepol import Epoch, Step
+from mepol.algorithm import RULES, AscentConfig, Epoch, Step, Watch
 from mepol.errors import CollapseError, MepolWarning
 
 
@@ -19,18 +16,18 @@ def epoch(ess: float, entropy: float = 1.0, accepted: bool = True) -> Epoch:
 
 def test_few_effective_particles_are_a_warning_where_the_climb_weighs_them() -> None:
     with pytest.warns(MepolWarning, match="effective sample size 9.0 of 1000"):
-        Watch(AscentConfig()).check(epoch(9.0))
+        Watch(AscentConfig(), RULES["importance"]).check(epoch(9.0))
 
 
 def test_few_effective_particles_are_none_where_a_critic_judges() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Watch(replace(AscentConfig(), rule="advantage")).check(epoch(9.0))
+        Watch(AscentConfig(), RULES["advantage"]).check(epoch(9.0))
 
 
-@pytest.mark.parametrize("rule", ["importance", "advantage"])
-def test_a_climb_without_a_step_and_a_cliff_are_told_under_both_rules(rule: str) -> None:
-    watch = Watch(replace(AscentConfig(), rule=rule), last=1.0)  # type: ignore[arg-type]
+@pytest.mark.parametrize("rule", RULES)
+def test_a_climb_without_a_step_and_a_cliff_are_told_under_every_rule(rule: str) -> None:
+    watch = Watch(AscentConfig(), RULES[rule], last=1.0)
     with pytest.warns(MepolWarning, match="none of 1 steps"):
         watch.check(epoch(1000.0, accepted=False))
     with pytest.raises(CollapseError, match=r"from 1.000 to -9.500 nats in epoch 3"):

@@ -21,10 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import mepol
-from mepol.algorithm.config import AscentConfig, PolicyConfig
-from mepol.algorithm.mepol import make_optimiser
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm import RULES, AscentConfig, GaussianPolicy, PolicyConfig
 from mepol.errors import MepolError
 from mepol.exploration.config import EvaluationConfig, ExploreConfig
 from mepol.exploration.drive import explore
@@ -82,13 +82,13 @@ def main() -> None:
 
 def loaders_of(run: Run) -> dict[Path, Callable[[], Any]]:
     policy = GaussianPolicy(2, 2, CONFIG.policy.hidden)
-    optimiser = make_optimiser(policy, CONFIG.ascent)
+    ascent = RULES["importance"].make(policy, CONFIG.ascent, CONFIG.critic, 2, np.random.default_rng(0))
     newest = run.checkpoints()[0]
-    whole = load_checkpoint(newest, Learner(policy, optimiser)), policy_bytes(policy)
+    whole = load_checkpoint(newest, Learner(policy, ascent)), policy_bytes(policy)
 
     def checkpoint() -> None:
         """What is accepted must be what was written: a digest covers all of it."""
-        assert (load_checkpoint(newest, Learner(policy, optimiser)), policy_bytes(policy)) == whole
+        assert (load_checkpoint(newest, Learner(policy, ascent)), policy_bytes(policy)) == whole
 
     last = run.evaluated_epochs()[-1]
     return {

@@ -11,6 +11,7 @@ import toys
 from crash import Ledger, Nursery, assert_same, content, explore_argv
 
 from mepol import GaussianPolicy, collect
+from mepol.algorithm import RULES, AscentConfig, CriticConfig
 from mepol.errors import CollapseError
 from mepol.runs.checkpoint import Learner, Position, checkpoint_bytes
 
@@ -165,9 +166,10 @@ def test_a_policy_without_numbers_is_named() -> None:
 
 def test_a_state_that_could_not_be_read_again_is_never_written() -> None:
     policy = GaussianPolicy(2, 2, (4,))
-    optimiser = torch.optim.Adam(policy.parameters())
+    ascent = RULES["importance"].make(policy, AscentConfig(), CriticConfig(), 2, np.random.default_rng(0))
+    optimiser = ascent.optimisers["ascent"]
     policy.log_prob(torch.ones(1, 2), torch.ones(1, 2)).sum().backward()
     optimiser.step()
     optimiser.state[policy.log_std]["exp_avg_sq"].fill_(torch.inf)
     with pytest.raises(CollapseError, match="NaN or infinite before epoch 3; lower the learning rate"):
-        checkpoint_bytes(Learner(policy, optimiser), Position(3, 0))
+        checkpoint_bytes(Learner(policy, ascent), Position(3, 0))

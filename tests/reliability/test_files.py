@@ -10,14 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from crash import HERE, Ledger, assert_same, copy
 from safetensors.torch import load
 
 import mepol
-from mepol.algorithm.config import AscentConfig
-from mepol.algorithm.mepol import make_optimiser
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm import RULES, AscentConfig, CriticConfig, GaussianPolicy
 from mepol.errors import CheckpointError, MepolError, MepolWarning, PolicyFileError, RunError
 from mepol.exploration.drive import resume
 from mepol.runs.checkpoint import Learner, load_checkpoint
@@ -133,7 +132,8 @@ def test_pipes_and_devices_are_refused_at_once(reference: Path, tmp_path: Path) 
 
 def _load(path: Path) -> None:
     policy = GaussianPolicy(2, 2, (16,))
-    load_checkpoint(path, Learner(policy, make_optimiser(policy, AscentConfig())))
+    ascent = RULES["importance"].make(policy, AscentConfig(), CriticConfig(), 2, np.random.default_rng(0))
+    load_checkpoint(path, Learner(policy, ascent))
 
 
 def test_a_checkpoint_with_half_of_the_moments_is_refused(reference: Path, tmp_path: Path) -> None:

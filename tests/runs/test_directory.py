@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mepol.algorithm.mepol import Epoch, Step
+from mepol.algorithm import Epoch, Step
 from mepol.errors import ConfigError, MepolError, PolicyFileError, RunError
 from mepol.runs.directory import METRICS, TIMES, MetricsRow, Run, read_metrics
 from mepol.runs.policies import policy_bytes

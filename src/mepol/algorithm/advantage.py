@@ -4,10 +4,11 @@ At the sampling policy, the gradient of Eq. 2 is a likelihood-ratio gradient,
 
     grad H = 1/N sum_t grad ln pi(a_t | s_t) sum_{t' >= t} r_{t'},        r_i = ln V_i + const:
 
-a particle is worth the log-volume of its neighbourhood. Eq. 2 leaves the sum over all later particles as it is, with
-no baseline but the mean, and this is most of its noise. Here the sum is a generalised advantage against a learnt
-value of the state, and the policy climbs its clipped surrogate (PPO, Schulman et al. 2017) in minibatches. The
-objective is the paper's, up to the discount; so is the judge: each pass over the batch is kept or undone by Eq. 3.
+a particle is worth the log-volume of its neighbourhood (`Landscape.worth`). Eq. 2 leaves the sum over all later
+particles as it is, with no baseline but the mean, and this is most of its noise. Here the sum is a generalised
+advantage against a learnt value of the state, and the policy climbs its clipped surrogate (PPO, Schulman et al. 2017)
+in minibatches. The objective is the paper's, up to the discount; so is the judge: each pass over the batch is kept or
+undone by Eq. 3.
 
 What it gives up: within an epoch the density is taken as fixed, where Eq. 2 follows it. On slow domains (GridWorld's
 rooms) that overshoots, and Eq. 2 is the better rule; docs/performance.md has the comparison.
@@ -15,46 +16,49 @@ rooms) that overshoots, and Eq. 2 is the better rule; docs/performance.md has th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mepol.algorithm.batch import Batch
-from mepol.algorithm.config import AscentConfig
+from mepol.algorithm.ascent import Ascent, Rule, Step
+from mepol.algorithm.batch import Batch, Paths
+from mepol.algorithm.config import AscentConfig, CriticConfig
 from mepol.algorithm.critic import Critic, advantages
-from mepol.algorithm.mepol import Iterate, Paths, Step, ascend
-from mepol.algorithm.policy import GaussianPolicy
-from mepol.neighbours import Neighbours
+from mepol.algorithm.landscape import Landscape
+from mepol.algorithm.loop import Iterate, ascend
+from mepol.algorithm.policy import Policy
 
 
-def advantage_optimise(
+def climb_by_advantage(
+    policy: Policy,
     critic: Critic,
-    policy: GaussianPolicy,
     optimiser: torch.optim.Optimizer,
     batch: Batch,
-    near: Neighbours,
+    landscape: Landscape,
     config: AscentConfig,
 ) -> tuple[Step, ...]:
     """Climb from theta_0 by `config.max_steps` passes over the batch, then teach the critic what the batch says."""
     paths = Paths.of(batch)
     critic.watch(paths.states)
-    gain, returns = _judged(batch, near, critic)
+    gain, returns = _judged(batch, landscape.worth(), critic)
     with torch.no_grad():
-        sampled = policy.log_prob(paths.states, paths.actions)
+        sampled = paths.log_prob(policy)
     parts = max(1, len(sampled) // critic.config.minibatch)
 
     def move() -> None:
         for part in range(parts):
             rows = slice(part, None, parts)  # evenly spread over trajectories and times
-            log_ratio = policy.log_prob(paths.states[rows], paths.actions[rows]) - sampled[rows]
+            log_ratio = paths.log_prob(policy, rows) - sampled[rows]
             optimiser.zero_grad()
             _surrogate(log_ratio, gain[rows], critic.config.clip).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
 
     @torch.no_grad()
     def look() -> Iterate:
-        return Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, near)
+        return Iterate.of(paths.log_prob(policy), sampled, paths, landscape)
 
     steps = ascend(policy, optimiser, config, move=move, look=look)
     critic.fit(paths.states, returns, optimiser)
@@ -62,11 +66,11 @@ def advantage_optimise(
 
 
 @torch.no_grad()
-def _judged(batch: Batch, near: Neighbours, critic: Critic) -> tuple[Tensor, Tensor]:
-    """(N,) standardised advantage of each step, and (N,) return that the critic is to learn."""
+def _judged(batch: Batch, worth: NDArray[np.float64], critic: Critic) -> tuple[Tensor, Tensor]:
+    """From what the particles are worth (N,): standardised advantage of each step (N,), and return (N,) to learn."""
     visited = batch.visited()
     rewards = np.zeros(visited.shape)
-    rewards[visited] = _standardised(near.log_volume)
+    rewards[visited] = _standardised(worth)
     values = critic(torch.from_numpy(batch.states.astype(np.float32))).double().numpy()  # (M, T+1)
     gain = advantages(rewards, values, batch.lengths, critic.config)
     returns = (gain + values[:, :-1])[visited]
@@ -82,3 +86,30 @@ def _surrogate(log_ratio: Tensor, gain: Tensor, clip: float) -> Tensor:
     """Mean of (N,) ratio times advantage, without credit for a ratio beyond 1 +- clip."""
     ratio = log_ratio.exp()
     return torch.minimum(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain).mean()
+
+
+def joint_optimiser(policy: Policy, critic: Critic, config: AscentConfig) -> torch.optim.Optimizer:
+    """Adam over two groups: the parameters of `policy`, which climb, and those of `critic`, which descend."""
+    climbs: dict[str, Any] = {"params": list(policy.parameters())}
+    descends: dict[str, Any] = {
+        "params": list(critic.parameters()),
+        "lr": critic.config.critic_rate,
+        "maximize": False,
+    }
+    return torch.optim.Adam([climbs, descends], lr=config.learning_rate, maximize=True, fused=True)
+
+
+def by_advantage(
+    policy: Policy, config: AscentConfig, critic: CriticConfig, state_dim: int, rng: np.random.Generator
+) -> Ascent:
+    """The rule for `policy`, with a new critic whose weights `rng` draws."""
+    judge = Critic(state_dim, critic, rng)
+    optimiser = joint_optimiser(policy, judge, config)
+    return Ascent(
+        lambda batch, landscape: climb_by_advantage(policy, judge, optimiser, batch, landscape, config),
+        modules={"policy": policy, "critic": judge},
+        optimisers={"ascent": optimiser},
+    )
+
+
+ADVANTAGE = Rule("advantage", "the same gradient by a critic's advantages, a pass per step", by_advantage, False)

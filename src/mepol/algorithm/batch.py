@@ -1,12 +1,15 @@
-"""The one record that crosses from sampling to learning."""
+"""The one record that crosses from sampling to learning, and its steps as a climb reads them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from mepol.algorithm.policy import Policy
 from mepol.errors import EnvironmentFault
 
 
@@ -55,3 +58,26 @@ class Batch:
         """(N, D) the chosen coordinates of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
         columns: NDArray[np.float64] = self.states[:, 1:, list(features)]
         return columns[self.visited()]
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The steps of a batch as a climb reads them: visited ones only, trajectory after trajectory."""
+
+    states: Tensor  # (N, S) float32, s_0 .. s_{length-1}
+    actions: Tensor  # (N, A) float32
+    visited: Tensor  # (M, T) bool
+
+    @staticmethod
+    def of(batch: Batch) -> Paths:
+        """The paths of `batch`, in the order of `batch.particles`."""
+        visited = batch.visited()
+        states = batch.states[:, :-1][visited].astype(np.float32)
+        return Paths(torch.from_numpy(states), torch.from_numpy(batch.actions[visited]), torch.from_numpy(visited))
+
+    def log_prob(self, policy: Policy, rows: slice = slice(None)) -> Tensor:
+        """(N,) ln pi(a | s) of the steps in `rows`, in nats.
+
+        A climb asks a policy here and nowhere else: a policy that looks at the step before would need no other change.
+        """
+        return policy.log_prob(self.states[rows], self.actions[rows])

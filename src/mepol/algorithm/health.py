@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 
+from mepol.algorithm.ascent import Rule
 from mepol.algorithm.config import AscentConfig
-from mepol.algorithm.mepol import Epoch
+from mepol.algorithm.loop import Epoch
 from mepol.errors import CollapseError, MepolWarning
 
 LOW_ESS = 0.01  # share of the batch below which its weights count as collapsing; two particles always do
@@ -14,12 +15,13 @@ LOW_ESS = 0.01  # share of the batch below which its weights count as collapsing
 class Watch:
     """Warns where the run can go on, stops it where it cannot.
 
+    rule: how the run climbs, which says what can go wrong with it.
     last: batch entropy of the epoch before, in nats, where there was one: a resumed run is judged as one never
     stopped would be.
     """
 
-    def __init__(self, config: AscentConfig, last: float | None = None) -> None:
-        self._config = config
+    def __init__(self, config: AscentConfig, rule: Rule, last: float | None = None) -> None:
+        self._config, self._rule = config, rule
         self._last = last
 
     def check(self, update: Epoch) -> None:
@@ -37,7 +39,7 @@ class Watch:
                 f"epoch {update.epoch}: none of {len(update.steps)} steps stayed in the trust region; "
                 "the policy is unchanged; lower learning_rate"
             )
-        elif self._config.rule == "importance" and update.ess < max(2.0, LOW_ESS * update.particles):
+        elif self._rule.weights_matter and update.ess < max(2.0, LOW_ESS * update.particles):
             self._warn(
                 f"epoch {update.epoch}: importance weights are collapsing, effective sample size "
                 f"{update.ess:.1f} of {update.particles}; lower learning_rate or kl_threshold"

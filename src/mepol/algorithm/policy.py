@@ -1,11 +1,14 @@
-"""The paper's policies: a diagonal Gaussian whose mean is a ReLU network and whose spread is a free vector."""
+"""What a policy must be able to do, and the paper's: a diagonal Gaussian whose mean is a ReLU network and whose spread
+is a free vector.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,22 +17,48 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from mepol.neighbours import torch_threads
+
 Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
 ROWS = 2000  # states a pass: the activations of so many stay in cache, those of a batch do not (docs/performance.md)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """Products as small as a policy's run faster on one thread, and round alike whatever the number of cores.
 
     The number belongs to the process. Threads that act at once are therefore to be started within this context.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    return torch_threads(1)
+
+
+class Stateful(Protocol):
+    """Something learnt that can be written down and read back; any nn.Module."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its tensors by name."""
+        ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], /) -> object:
+        """Take over the tensors of a `state_dict`."""
+        ...
+
+
+class Policy(Stateful, Protocol):
+    """What sampling and learning ask of a policy; an nn.Module with `log_prob` and `act` is enough."""
+
+    def log_prob(self, states: Tensor, actions: Tensor, /) -> Tensor:
+        """(N, S), (N, A) float32 -> (N,) ln pi(a | s), in nats, differentiable in the parameters."""
+        ...
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(M, S) observations -> (M, A) actions, drawn with `rng` alone."""
+        ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """theta: what a climb moves."""
+        ...
 
 
 class GaussianPolicy(nn.Module):

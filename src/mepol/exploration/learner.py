@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.health import Watch
-from mepol.algorithm.mepol import Epoch, mepol
-from mepol.algorithm.objective import KnnLandscape
-from mepol.algorithm.policy import GaussianPolicy
-from mepol.algorithm.rules import RULES, find_rule
+from mepol.algorithm.landscape import KnnLandscape, Landscape
+from mepol.algorithm.loop import Epoch, mepol
+from mepol.algorithm.policy import GaussianPolicy, Policy
+from mepol.algorithm.rules import RULES
 from mepol.envs.domain import Domain
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
@@ -34,11 +35,12 @@ class MepolExplorer(Explorer):
     def __init__(self, workshop: Workshop) -> None:
         super().__init__(workshop)
         config, domain, given = self.config, self.domain, workshop.given
-        self.policy = make_policy(config, domain) if given.policy is None else given.policy(domain.state_dim, domain.action_dim)
+        sizes = domain.state_dim, domain.action_dim
+        self.policy: Policy = make_policy(config, domain) if given.policy is None else given.policy(*sizes)
+        self._rule = given.rule or RULES[config.ascent.rule]
         rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
-        rule = given.rule or find_rule(config.ascent.rule)
-        self.ascent = rule.make(self.policy, config.ascent, config.critic, domain.state_dim, rng)
-        self._watch = Watch(config.ascent, weights_matter=rule.weights_matter)
+        self.ascent = self._rule.make(self.policy, config.ascent, config.critic, domain.state_dim, rng)
+        self._watch = Watch(config.ascent, self._rule)
         self._clock = Stopwatch()
         self._batch: Batch | None = None
         self._epochs: Iterator[Epoch] | None = None
@@ -50,7 +52,7 @@ class MepolExplorer(Explorer):
     def improve(self, epoch: int) -> Improvement:
         """One epoch of Algorithm 1."""
         if self._epochs is None:
-            self._epochs = mepol(self.ascent, self._sample, self._search, first_epoch=epoch)
+            self._epochs = mepol(self._sample, self._search, self.ascent.climb, first_epoch=epoch)
         with self._clock.time("epoch"):
             update = next(self._epochs)
         self._watch.check(update)
@@ -60,11 +62,11 @@ class MepolExplorer(Explorer):
 
     def state(self, turn: int) -> State:
         """The policy, the critic where the rule has one, and their optimiser."""
-        return State(self.ascent.modules(), self.ascent.optimisers())
+        return State(self.ascent.modules, self.ascent.optimisers)
 
     def follow(self, rows: Sequence[MetricsRow]) -> None:
         """The last epoch's entropy, which the next is compared with."""
-        self._watch.last = rows[-1].entropy if rows else None
+        self._watch = Watch(self.config.ascent, self._rule, rows[-1].entropy if rows else None)
 
     def _sample(self, epoch: int) -> Batch:
         config = self.config
@@ -72,12 +74,12 @@ class MepolExplorer(Explorer):
             batch = self.workshop.collect(
                 self.policy, config.trajectories, config.horizon, stream(config.seed, Stream.BATCH, epoch)
             )
-        if epoch == 0 and config.policy.standardise:
+        if epoch == 0 and config.policy.standardise and isinstance(self.policy, GaussianPolicy):
             standardise_inputs(self.policy, batch, self.domain, config.policy.input_range)
         self._batch = batch
         return batch
 
-    def _search(self, batch: Batch) -> Any:
+    def _search(self, batch: Batch) -> Landscape:
         objective = self.workshop.given.objective
         with self._clock.time("knn"):
             return search(batch, self.domain, self.config) if objective is None else objective(batch, self.domain)
@@ -101,9 +103,7 @@ def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
 
 def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(S,) shift and scale that bring each bounded coordinate to +-reach and leave the others as they are."""
-    bounded = domain.bounded
-    low, high = (np.where(bounded, end, 0.0) for end in (domain.low, domain.high))
-    return np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2 / reach, 1.0)
+    return domain.middle, np.where(domain.bounded, domain.half_width / reach, 1.0)
 
 
 @torch.no_grad()
@@ -123,10 +123,15 @@ def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, rea
 def search(batch: Batch, domain: Domain, config: ExploreConfig) -> KnnLandscape:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
     widths = np.array(domain.widths)
+    names = None if callable(domain.features) else [domain.names[i] for i in domain.features]
     near = neighbours(
-        domain.particles(batch) / widths, config.ascent.k, eps=config.ascent.eps, workers=config.machine.cores
+        domain.particles(batch) / widths,
+        config.ascent.k,
+        eps=config.ascent.eps,
+        workers=config.machine.cores,
+        names=names,
     )
-    return KnnLandscape(near.shifted(float(np.log(widths).sum())))
+    return KnnLandscape(dataclasses.replace(near, log_volume=near.log_volume + np.log(widths).sum()))
 
 
 def columns_of(update: Epoch, seconds: dict[str, float], config: ExploreConfig) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from mepol.algorithm import Stateful
 from mepol.errors import CheckpointError, CollapseError
 from mepol.runs.tensors import Layout
 
@@ -20,7 +21,7 @@ DTYPES = {torch.float32: "F32", torch.int64: "I64"}
 class State:
     """The parts of a learner that change as it learns; the tensors are the learner's own."""
 
-    modules: Mapping[str, nn.Module]
+    modules: Mapping[str, Stateful]
     optimisers: Mapping[str, torch.optim.Optimizer]
     loose: Mapping[str, Tensor] = field(default_factory=dict)
 

@@ -3,8 +3,8 @@
     symbol   here                  shape    meaning
     theta    policy.parameters()            the policy being improved
     tau      batch                 M x T    trajectories drawn with theta_0, N steps in all
-    s_i      search(batch)         (N, D)   particles: the states s_1 .. s_T, on the entropy features
-    N_i^k    near.index            (N, K)   each particle's k nearest others
+    s_i      batch.particles(...)  (N, D)   particles: the states s_1 .. s_T, on the entropy features
+    N_i^k    near.index            (N, K)   each particle's k nearest others, inside search(batch)
     ln V_i   near.log_volume       (N,)     log-volume of the ball that reaches the k-th of them
     w_i      weights               (N,)     normalised importance weight of the path that led to particle i
     W_i      mass                  (N,)     weight in the neighbourhood of i
@@ -15,7 +15,7 @@ Where this leaves the paper (docs/decisions.md): an epoch ends with the last ite
 not with the one that broke it; the ascent is Adam unless plain SGD is asked for; a rejected step is undone
 wholly, weights and moments; weights are a softmax of cumulative log-ratios, which cannot overflow.
 
-Nothing here knows an environment, a file, a clock or a seed: `sample` and `search` are handed in.
+Nothing here knows an environment, a file, a clock or a seed: `sample`, `search` and `climb` are handed in.
 """
 
 from __future__ import annotations
@@ -23,29 +23,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mepol.algorithm.batch import Batch
-from mepol.algorithm.config import AscentConfig
-from mepol.algorithm.critic import Critic
-from mepol.algorithm.policy import GaussianPolicy
-from mepol.estimators import effective_sample_size, entropy, neighbour_mass, state_kl, weighted_entropy
-from mepol.neighbours import Neighbours
-
-
-@dataclass(frozen=True)
-class Step:
-    """One tried gradient step: what Eq. 2 and Eq. 3 say of where it led (nats)."""
-
-    accepted: bool
-    learning_rate: float
-    entropy: float
-    kl: float
-    ess: float
+from mepol.algorithm.ascent import Ascent, Climb, Rule, Step, Undo, make_optimiser
+from mepol.algorithm.batch import Batch, Paths
+from mepol.algorithm.config import AscentConfig, CriticConfig
+from mepol.algorithm.landscape import Landscape
+from mepol.algorithm.policy import Policy
+from mepol.estimators import effective_sample_size
 
 
 @dataclass(frozen=True)
@@ -73,61 +61,46 @@ class Epoch:
         return self.accepted[-1].ess if self.accepted else float(self.particles)
 
 
-Climb = Callable[[GaussianPolicy, torch.optim.Optimizer, Batch, Neighbours, AscentConfig], tuple[Step, ...]]
-
-
 def mepol(
-    policy: GaussianPolicy,
-    optimiser: torch.optim.Optimizer,
-    sample: Callable[[int], Batch],
-    search: Callable[[Batch], Neighbours],
-    config: AscentConfig,
-    *,
-    first_epoch: int = 0,
-    climb: Climb | None = None,
+    sample: Callable[[int], Batch], search: Callable[[Batch], Landscape], climb: Climb, *, first_epoch: int = 0
 ) -> Iterator[Epoch]:
-    """Algorithm 1: improve `policy` in place, for ever; yields one Epoch after each update.
+    """Algorithm 1: improve a policy in place, for ever; yields one Epoch after each update.
 
-    sample(e) draws a batch with the current policy; search(batch) finds the neighbours of its particles;
-    climb is the IsOptimizer unless another is given (advantage.py has one).
+    sample(e) draws a batch with the policy of epoch e; search(batch) makes the objective of its particles;
+    climb(batch, landscape) improves that policy, as an Ascent of one of the RULES does.
     """
-    climb = climb or is_optimise
     epoch = first_epoch
     while True:
-        batch = sample(epoch)
-        near = search(batch)
-        steps = climb(policy, optimiser, batch, near, config)
-        yield Epoch(epoch, near.n, entropy(near), steps)
+        batch = sample(epoch)  # tau ~ pi_theta
+        landscape = search(batch)  # N_i^k and V_i of each particle
+        steps = climb(batch, landscape)  # theta = IS-Optimizer(tau, theta)
+        yield Epoch(epoch, landscape.n, landscape.entropy(), steps)
         epoch += 1
 
 
-def is_optimise(
-    policy: GaussianPolicy,
-    optimiser: torch.optim.Optimizer,
-    batch: Batch,
-    near: Neighbours,
-    config: AscentConfig,
+def climb_by_importance(
+    policy: Policy, optimiser: torch.optim.Optimizer, batch: Batch, landscape: Landscape, config: AscentConfig
 ) -> tuple[Step, ...]:
     """IS-Optimizer: climb Eq. 2 from theta_0 by importance sampling while Eq. 3 stays below delta.
 
-    One forward and at most one backward pass a step: entropy, KL and gradient of an iterate share them.
+    One forward and at most one backward pass per step: entropy, KL and gradient of an iterate share them.
     """
     paths = Paths.of(batch)
-    log_prob = policy.log_prob(paths.states, paths.actions)  # (N,)
+    log_prob = paths.log_prob(policy)  # (N,)
     sampled = log_prob.detach()  # under theta_0: the same pass serves both, so the first ratios are exactly 1
-    _gradient(Iterate.of(log_prob, sampled, paths, near), optimiser)
+    _gradient(Iterate.of(log_prob, sampled, paths, landscape), optimiser)
     return ascend(
         policy,
         optimiser,
         config,
         move=optimiser.step,  # theta_{h+1} = theta_h + alpha grad H
-        look=lambda: Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, near),
+        look=lambda: Iterate.of(paths.log_prob(policy), sampled, paths, landscape),
         prepare=lambda iterate: _gradient(iterate, optimiser),
     )
 
 
 def ascend(
-    policy: GaussianPolicy,
+    policy: Policy,
     optimiser: torch.optim.Optimizer,
     config: AscentConfig,
     *,
@@ -164,40 +137,9 @@ def ascend(
     return tuple(steps)
 
 
-def make_optimiser(policy: GaussianPolicy, config: AscentConfig, critic: Critic | None = None) -> torch.optim.Optimizer:
-    """The ascent rule of `config` over all parameters of `policy`; a critic's are a second group, and descend."""
-    if critic is not None:
-        climbs: dict[str, Any] = {"params": list(policy.parameters())}
-        descends: dict[str, Any] = {
-            "params": list(critic.parameters()),
-            "lr": critic.config.critic_rate,
-            "maximize": False,
-        }
-        return torch.optim.Adam([climbs, descends], lr=config.learning_rate, maximize=True, fused=True)
-    if config.optimiser == "adam":
-        return torch.optim.Adam(policy.parameters(), lr=config.learning_rate, maximize=True, fused=True)
-    return torch.optim.SGD(policy.parameters(), lr=config.learning_rate, maximize=True)
-
-
-@dataclass(frozen=True)
-class Paths:
-    """The steps of a batch as the optimiser reads them: visited ones only, trajectory after trajectory."""
-
-    states: Tensor  # (N, S) float32, s_0 .. s_{length-1}
-    actions: Tensor  # (N, A) float32
-    visited: Tensor  # (M, T) bool
-
-    @staticmethod
-    def of(batch: Batch) -> Paths:
-        """The paths of `batch`, in the order of `batch.particles`."""
-        visited = batch.visited()
-        states = batch.states[:, :-1][visited].astype(np.float32)
-        return Paths(torch.from_numpy(states), torch.from_numpy(batch.actions[visited]), torch.from_numpy(visited))
-
-
 @dataclass(frozen=True)
 class Iterate:
-    """Eq. 2 and Eq. 3 at one theta_h, still attached to the graph that gives their gradient."""
+    """Eq. 2 and Eq. 3 at one theta_h; the entropy is still attached to the graph that gives its gradient."""
 
     entropy: Tensor
     kl: Tensor
@@ -205,15 +147,15 @@ class Iterate:
     policy_kl: Tensor  # mean over the steps of KL(pi_0 || pi_h) of the actions, nats a step
 
     @staticmethod
-    def of(log_prob: Tensor, sampled: Tensor, paths: Paths, near: Neighbours) -> Iterate:
+    def of(log_prob: Tensor, sampled: Tensor, paths: Paths, landscape: Landscape) -> Iterate:
         """From ln pi (N,) of each step under theta_h and under theta_0, which sampled it."""
         log_ratio = (log_prob - sampled).double()
         weights = importance_weights(log_ratio, paths.visited)
-        mass = neighbour_mass(weights, near)
+        entropy, kl = landscape.weighted(weights)
         with torch.no_grad():
-            kl, ess = state_kl(mass, near), effective_sample_size(weights)
+            ess = effective_sample_size(weights)
             policy_kl = (log_ratio.expm1() - log_ratio).mean()  # never negative, unlike the mean of -ln ratio
-        return Iterate(weighted_entropy(mass, near), kl, ess, policy_kl)
+        return Iterate(entropy, kl.detach(), ess, policy_kl)
 
     def is_inside(self, config: AscentConfig) -> bool:
         """Whether entropy and KL are numbers, and the latter within the trust region."""
@@ -238,24 +180,16 @@ def _gradient(iterate: Iterate, optimiser: torch.optim.Optimizer) -> None:
     iterate.entropy.backward()  # type: ignore[no-untyped-call]
 
 
-class Undo:
-    """Takes back everything that one optimiser step changed: parameters, moments and step counts."""
+def by_importance(
+    policy: Policy, config: AscentConfig, critic: CriticConfig, state_dim: int, rng: np.random.Generator
+) -> Ascent:
+    """The paper's rule for `policy`: it learns nothing beside the policy."""
+    optimiser = make_optimiser(policy, config)
+    return Ascent(
+        lambda batch, landscape: climb_by_importance(policy, optimiser, batch, landscape, config),
+        modules={"policy": policy},
+        optimisers={"ascent": optimiser},
+    )
 
-    def __init__(self, policy: GaussianPolicy, optimiser: torch.optim.Optimizer) -> None:
-        self._optimiser = optimiser
-        self._parameters = [(p, p.detach().clone()) for p in policy.parameters()]
-        self._state = {
-            p: {name: value.clone() for name, value in state.items() if isinstance(value, Tensor)}
-            for p, state in optimiser.state.items()
-        }
 
-    @torch.no_grad()
-    def __call__(self) -> None:
-        """Restore. Optimiser entries that the step created are removed."""
-        for parameter, value in self._parameters:
-            parameter.copy_(value)
-        for key in list(self._optimiser.state):
-            if key in self._state:
-                self._optimiser.state[key].update(self._state[key])
-            else:
-                del self._optimiser.state[key]
+IMPORTANCE = Rule("importance", "the gradient of Eq. 2 by importance weights: the paper", by_importance, True)

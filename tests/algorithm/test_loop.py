@@ -13,26 +13,41 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mepol.algorithm.batch import Batch
-from mepol.algorithm.config import AscentConfig
-from mepol.algorithm.mepol import Iterate, Paths, importance_weights, is_optimise, make_optimiser, mepol
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm import (
+    RULES,
+    Ascent,
+    AscentConfig,
+    Batch,
+    CriticConfig,
+    GaussianPolicy,
+    Iterate,
+    KnnLandscape,
+    Paths,
+    climb_by_importance,
+    importance_weights,
+    make_optimiser,
+    mepol,
+)
 from mepol.envs.make import make_env
-from mepol.estimators import entropy, neighbour_mass, state_kl, weighted_entropy
+from mepol.estimators import neighbour_mass, state_kl, weighted_entropy
 from mepol.exploration.drive import Stream, stream
-from mepol.neighbours import Neighbours, neighbours
 from mepol.sampling.collect import collect
+from mepol.settings import with_settings
 
 LENGTHS = [12, 5, 9, 1, 12, 3]
 
 
-def search(batch: Batch, k: int = 3) -> Neighbours:
-    return neighbours(batch.particles((0, 1)), k)
+def search(batch: Batch, k: int = 3) -> KnnLandscape:
+    return KnnLandscape.of(batch.particles((0, 1)), k)
 
 
-def objective(policy: GaussianPolicy, sampled: torch.Tensor, batch: Batch, near: Neighbours) -> Iterate:
+def make_ascent(policy: GaussianPolicy, config: AscentConfig) -> Ascent:
+    return RULES["importance"].make(policy, config, CriticConfig(), policy.widths[0], np.random.default_rng(0))
+
+
+def objective(policy: GaussianPolicy, sampled: torch.Tensor, batch: Batch, landscape: KnnLandscape) -> Iterate:
     paths = Paths.of(batch)
-    return Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, near)
+    return Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, landscape)
 
 
 def sampled_log_prob(policy: GaussianPolicy, batch: Batch) -> torch.Tensor:
@@ -54,7 +69,7 @@ def gridworld_batch(make_policy: Callable) -> tuple[GaussianPolicy, Batch]:
 
 
 @pytest.fixture
-def moved(make_policy: Callable, random_walks: Callable) -> tuple[GaussianPolicy, torch.Tensor, Batch, Neighbours]:
+def moved(make_policy: Callable, random_walks: Callable) -> tuple[GaussianPolicy, torch.Tensor, Batch, KnnLandscape]:
     """A float64 policy some way from the one that sampled, so that no weight is equal to another."""
     policy = make_policy(hidden=(5, 4)).double()
     batch = random_walks(policy, horizon=12, lengths=LENGTHS)
@@ -67,8 +82,8 @@ def moved(make_policy: Callable, random_walks: Callable) -> tuple[GaussianPolicy
 
 
 def test_autograd_is_the_derivative(moved: tuple) -> None:
-    policy, sampled, batch, near = moved
-    objective(policy, sampled, batch, near).entropy.backward()
+    policy, sampled, batch, landscape = moved
+    objective(policy, sampled, batch, landscape).entropy.backward()
     h = 1e-6
     for parameter in policy.parameters():
         flat, gradient = parameter.data.view(-1), parameter.grad.view(-1)
@@ -77,18 +92,19 @@ def test_autograd_is_the_derivative(moved: tuple) -> None:
             ends = []
             for sign in (1, -1):
                 flat[i] = value + sign * h
-                ends.append(objective(policy, sampled, batch, near).entropy.item())
+                ends.append(objective(policy, sampled, batch, landscape).entropy.item())
             flat[i] = value
             assert gradient[i].item() == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-6, abs=2e-8)
 
 
 def test_the_gradient_theorem_holds_with_one_in_place_of_the_volume(moved: tuple) -> None:
     """Theorem 3 prints V + ln(W / V); the derivative of W ln(W / V) is 1 + ln(W / V)."""
-    policy, sampled, batch, near = moved
+    policy, sampled, batch, landscape = moved
     paths = Paths.of(batch)
     parameters = list(policy.parameters())
-    truth = torch.autograd.grad(objective(policy, sampled, batch, near).entropy, parameters)
+    truth = torch.autograd.grad(objective(policy, sampled, batch, landscape).entropy, parameters)
 
+    near = landscape.near
     log_volume = torch.from_numpy(near.log_volume)
     forms = {}
     for name, first in (("corrected", torch.ones(near.n, dtype=torch.float64)), ("printed", log_volume.exp())):
@@ -151,11 +167,11 @@ def test_weights_are_normalised_products_along_each_path(seed: int, m: int, hori
 def test_at_equal_policies_float32_gives_eq_1_and_no_kl(gridworld_batch: tuple) -> None:
     policy, batch = gridworld_batch
     assert policy.log_std.dtype == torch.float32
-    near = search(batch, k=10)
-    iterate = objective(policy, sampled_log_prob(policy, batch), batch, near)
-    assert iterate.entropy.item() == pytest.approx(entropy(near), abs=1e-6)
+    landscape = search(batch, k=10)
+    iterate = objective(policy, sampled_log_prob(policy, batch), batch, landscape)
+    assert iterate.entropy.item() == pytest.approx(landscape.entropy(), abs=1e-6)
     assert iterate.kl.item() == pytest.approx(0.0, abs=1e-6)
-    assert iterate.ess.item() == pytest.approx(near.n, rel=1e-6)
+    assert iterate.ess.item() == pytest.approx(landscape.n, rel=1e-6)
 
 
 def test_paths_and_particles_are_in_the_same_order(make_policy: Callable, random_walks: Callable) -> None:
@@ -181,10 +197,10 @@ def test_what_lies_beyond_a_trajectory_is_never_read(make_policy: Callable, rand
             states[m, length + 1 :] = garbage
             actions[m, length:] = garbage
         batch = Batch(states, actions, batch.lengths)
-        near = search(batch)
+        landscape = search(batch)
         config = AscentConfig(k=3, learning_rate=1e-3, max_steps=5)
-        steps = is_optimise(policy, make_optimiser(policy, config), batch, near, config)
-        results.append((steps, near.index.tolist(), [p.tolist() for p in policy.parameters()]))
+        steps = climb_by_importance(policy, make_optimiser(policy, config), batch, landscape, config)
+        results.append((steps, landscape.near.index.tolist(), [p.tolist() for p in policy.parameters()]))
     assert all(result == results[0] for result in results[1:])
 
 
@@ -210,16 +226,16 @@ def assert_same(before: tuple, after: tuple) -> None:
 @pytest.mark.parametrize("optimiser_name", ["adam", "sgd"])
 def test_a_rejected_step_leaves_no_trace(gridworld_batch: tuple, warm: bool, optimiser_name: str) -> None:
     policy, batch = gridworld_batch
-    near = search(batch, k=10)
+    landscape = search(batch, k=10)
     optimiser = make_optimiser(policy, AscentConfig(optimiser=optimiser_name))
     if warm:  # moments and step counts that are not zero
         gentle = AscentConfig(k=10, learning_rate=1e-5, max_steps=3, optimiser=optimiser_name)
-        assert len(is_optimise(policy, optimiser, batch, near, gentle)) == 3
+        assert len(climb_by_importance(policy, optimiser, batch, landscape, gentle)) == 3
     before = snapshot(policy, optimiser)
     wild = AscentConfig(
         k=10, kl_threshold=1e-9, learning_rate=1e4, max_steps=5, max_backtracks=0, optimiser=optimiser_name
     )
-    steps = is_optimise(policy, optimiser, batch, near, wild)
+    steps = climb_by_importance(policy, optimiser, batch, landscape, wild)
     assert [step.accepted for step in steps] == [False]
     assert_same(before, snapshot(policy, optimiser))
 
@@ -227,17 +243,17 @@ def test_a_rejected_step_leaves_no_trace(gridworld_batch: tuple, warm: bool, opt
 def test_after_a_rejection_the_next_step_is_the_one_it_would_have_been(gridworld_batch: tuple) -> None:
     """Undone at rate a and tried at a / 2 gives what a first try at a / 2 gives, bit for bit."""
     policy, batch = gridworld_batch
-    near = search(batch, k=10)
+    landscape = search(batch, k=10)
     twin = copy.deepcopy(policy)
     config = AscentConfig(k=10, kl_threshold=1.0, learning_rate=1.0, max_steps=30, max_backtracks=40)
     optimiser = make_optimiser(policy, config)
-    steps = is_optimise(policy, optimiser, batch, near, config)
+    steps = climb_by_importance(policy, optimiser, batch, landscape, config)
     rejected = [step for step in steps if not step.accepted]
     assert rejected
     assert steps[-1].accepted
     direct = AscentConfig(k=10, kl_threshold=1.0, learning_rate=steps[-1].learning_rate, max_steps=1)
     twin_optimiser = make_optimiser(twin, direct)
-    (only,) = is_optimise(twin, twin_optimiser, batch, near, direct)
+    (only,) = climb_by_importance(twin, twin_optimiser, batch, landscape, direct)
     assert only == steps[-1]
     assert_same(snapshot(policy, optimiser), snapshot(twin, twin_optimiser))
 
@@ -249,12 +265,12 @@ def test_the_rules_of_the_trust_region(
     gridworld_batch: tuple, threshold: float, rate: float, optimiser_name: str
 ) -> None:
     policy, batch = gridworld_batch
-    near = search(batch, k=10)
+    landscape = search(batch, k=10)
     sampled = sampled_log_prob(policy, batch)
     config = AscentConfig(
         k=10, kl_threshold=threshold, learning_rate=rate, max_steps=6, max_backtracks=4, optimiser=optimiser_name
     )
-    steps = is_optimise(policy, make_optimiser(policy, config), batch, near, config)
+    steps = climb_by_importance(policy, make_optimiser(policy, config), batch, landscape, config)
     accepted = [step for step in steps if step.accepted]
     assert all(step.kl <= threshold for step in accepted)
     assert all(not step.kl <= threshold or not math.isfinite(step.entropy) for step in steps if not step.accepted)
@@ -265,7 +281,7 @@ def test_the_rules_of_the_trust_region(
     backtracks = itertools.accumulate([0, *(not step.accepted for step in steps[:-1])])
     assert [step.learning_rate for step in steps] == [rate / 2**i for i in backtracks]
     # The policy is left at the last accepted iterate, and its numbers are those of the step.
-    final = objective(policy, sampled, batch, near)
+    final = objective(policy, sampled, batch, landscape)
     if accepted:
         assert final.entropy.item() == accepted[-1].entropy
         assert final.kl.item() == accepted[-1].kl
@@ -276,34 +292,34 @@ def test_the_rules_of_the_trust_region(
 
 def test_entropy_grows_along_the_accepted_steps(gridworld_batch: tuple) -> None:
     policy, batch = gridworld_batch
-    near = search(batch, k=10)
+    landscape = search(batch, k=10)
     config = AscentConfig(k=10, learning_rate=1e-5, max_steps=20)
-    steps = is_optimise(policy, make_optimiser(policy, config), batch, near, config)
+    steps = climb_by_importance(policy, make_optimiser(policy, config), batch, landscape, config)
     assert len(steps) == 20
-    climb = [entropy(near), *(step.entropy for step in steps)]
+    climb = [landscape.entropy(), *(step.entropy for step in steps)]
     assert all(later > earlier for earlier, later in itertools.pairwise(climb))
     assert climb[-1] > climb[0] + 0.02
 
 
 def test_sgd_is_the_plain_gradient_of_the_paper(gridworld_batch: tuple) -> None:
     policy, batch = gridworld_batch
-    near = search(batch, k=10)
+    landscape = search(batch, k=10)
     rate = 1e-4
-    value = objective(policy, sampled_log_prob(policy, batch), batch, near).entropy
+    value = objective(policy, sampled_log_prob(policy, batch), batch, landscape).entropy
     gradient = torch.autograd.grad(value, list(policy.parameters()))
     expected = [p.detach() + rate * g for p, g in zip(policy.parameters(), gradient, strict=True)]
     config = AscentConfig(k=10, learning_rate=rate, max_steps=1, optimiser="sgd")
-    is_optimise(policy, make_optimiser(policy, config), batch, near, config)
+    climb_by_importance(policy, make_optimiser(policy, config), batch, landscape, config)
     for found, truth in zip(policy.parameters(), expected, strict=True):
         torch.testing.assert_close(found.detach(), truth, rtol=1e-6, atol=1e-9)
 
 
 def test_a_step_to_where_nothing_is_a_number_is_undone(gridworld_batch: tuple) -> None:
     policy, batch = gridworld_batch
-    near = search(batch, k=10)
+    landscape = search(batch, k=10)
     before = [p.detach().clone() for p in policy.parameters()]
     config = AscentConfig(k=10, learning_rate=1e30, max_steps=3, max_backtracks=2)
-    steps = is_optimise(policy, make_optimiser(policy, config), batch, near, config)
+    steps = climb_by_importance(policy, make_optimiser(policy, config), batch, landscape, config)
     assert [step.accepted for step in steps] == [False, False, False]
     assert all(torch.equal(a, b) for a, b in zip(before, policy.parameters(), strict=True))
 
@@ -320,7 +336,7 @@ def test_epochs_are_numbered_by_the_policy_that_drew_them(make_policy: Callable,
         seen.append((epoch, [p.tolist() for p in policy.parameters()]))
         return random_walks(policy, seed=epoch)
 
-    loop = mepol(policy, make_optimiser(policy, config), sample, search, config, first_epoch=5)
+    loop = mepol(sample, search, make_ascent(policy, config).climb, first_epoch=5)
     epochs = [next(loop) for _ in range(3)]
     assert [epoch.epoch for epoch in epochs] == [5, 6, 7]
     assert [number for number, _ in seen] == [5, 6, 7]
@@ -330,9 +346,9 @@ def test_epochs_are_numbered_by_the_policy_that_drew_them(make_policy: Callable,
         with torch.no_grad():
             for p, value in zip(fresh.parameters(), parameters, strict=True):
                 p.copy_(torch.tensor(value))
-        near = search(random_walks(fresh, seed=number))
-        assert epoch.entropy == entropy(near)  # the entropy is of the policy that drew the batch
-        assert epoch.particles == near.n
+        landscape = search(random_walks(fresh, seed=number))
+        assert epoch.entropy == landscape.entropy()  # the entropy is of the policy that drew the batch
+        assert epoch.particles == landscape.n
         assert epoch.kl == epoch.steps[-1].kl
         assert epoch.ess == epoch.steps[-1].ess
 
@@ -340,7 +356,7 @@ def test_epochs_are_numbered_by_the_policy_that_drew_them(make_policy: Callable,
 def test_an_epoch_without_accepted_steps_has_not_moved(make_policy: Callable, random_walks: Callable) -> None:
     policy = make_policy()
     config = AscentConfig(k=3, learning_rate=1e6, max_steps=2, max_backtracks=0)
-    loop = mepol(policy, make_optimiser(policy, config), lambda _: random_walks(policy), search, config)
+    loop = mepol(lambda _: random_walks(policy), search, make_ascent(policy, config).climb)
     epoch = next(loop)
     assert epoch.accepted == ()
     assert epoch.kl == 0.0
@@ -348,13 +364,44 @@ def test_an_epoch_without_accepted_steps_has_not_moved(make_policy: Callable, ra
 
 
 def test_kl_and_entropy_of_an_iterate_are_eq_2_and_eq_3(moved: tuple) -> None:
-    policy, sampled, batch, near = moved
-    iterate = objective(policy, sampled, batch, near)
+    policy, sampled, batch, landscape = moved
+    iterate = objective(policy, sampled, batch, landscape)
     paths = Paths.of(batch)
     log_ratio = (policy.log_prob(paths.states, paths.actions) - sampled).detach().numpy()
     ends = np.cumsum(LENGTHS)[:-1]
     products = np.concatenate([np.exp(np.cumsum(part)) for part in np.split(log_ratio, ends)])
-    mass = (products / products.sum())[near.index].sum(axis=1)
-    mass = torch.from_numpy(mass)
+    near = landscape.near
+    mass = torch.from_numpy((products / products.sum())[near.index].sum(axis=1))
     assert iterate.entropy.item() == pytest.approx(weighted_entropy(mass, near).item(), abs=1e-12)
     assert iterate.kl.item() == pytest.approx(state_kl(mass, near).item(), abs=1e-12)
+
+
+# --- rules --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_keeps_all_that_its_climb_changes(name: str, gridworld_batch: tuple) -> None:
+    """A second ascent with the modules and moments of the first goes on as the first does, bit for bit."""
+    policy, batch = gridworld_batch
+    config = AscentConfig(k=10, learning_rate=1e-4, max_steps=2)
+    landscape, twins = search(batch, k=10), []
+    for _ in range(2):
+        own = copy.deepcopy(policy)
+        twins.append(RULES[name].make(own, config, CriticConfig(critic_steps=3), 2, np.random.default_rng(len(twins))))
+    first, second = twins
+    assert first.modules["policy"] is not second.modules["policy"]
+    first.climb(batch, landscape)
+    for module in first.modules:
+        second.modules[module].load_state_dict(first.modules[module].state_dict())
+    for optimiser in first.optimisers:
+        second.optimisers[optimiser].load_state_dict(copy.deepcopy(first.optimisers[optimiser].state_dict()))
+    assert first.climb(batch, landscape) == second.climb(batch, landscape)
+    for module in first.modules:
+        found = [ascent.modules[module].state_dict() for ascent in twins]
+        assert all(torch.equal(found[0][tensor], found[1][tensor]) for tensor in found[0])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_are_listed_by_their_names(name: str) -> None:
+    assert RULES[name].name == name
+    assert with_settings(AscentConfig(), {"rule": name}).rule == name  # and every one can be asked for

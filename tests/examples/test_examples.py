@@ -1,0 +1,84 @@
+"""What examples/ and docs/extending.md show is run as it stands, and learns."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mepol.algorithm import KnnLandscape, Landscape
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "extending.md").read_text()
+COMMON, *OTHERS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+HEADINGS = [section.splitlines()[0] for section in OTHERS]
+
+
+def blocks(section: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+
+
+def ran(section: str) -> dict[str, Any]:
+    """The names that the page's common block and the section's own leave behind."""
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in (*blocks(COMMON), *blocks(section)):
+        exec(compile(block, "docs/extending.md", "exec"), names)
+    return names
+
+
+def load_example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_loop_explores_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entropies = load_example("loop_without_files").main(epochs=8)
+    assert entropies[-1] > entropies[0] + 2.0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[3] for line in lines] == [f"{value:.3f}" for value in entropies]
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_example_repeats_itself() -> None:
+    example = load_example("loop_without_files")
+    assert example.main(epochs=3) == example.main(epochs=3)
+
+
+@pytest.mark.parametrize("section", OTHERS, ids=HEADINGS)
+def test_each_part_of_the_page_is_short_and_learns(section: str) -> None:
+    (block,) = blocks(section)
+    assert len(block.splitlines()) <= 30
+    entropies = ran(section)["entropies"]
+    assert len(entropies) == 6
+    assert entropies[-1] > entropies[0] + 0.3
+
+
+def test_the_pages_estimator_says_what_a_histogram_does() -> None:
+    """Particles even over a square have the entropy of its area; a Landscape's gradient is its derivative."""
+    (section,) = (section for section in OTHERS if section.startswith("Another estimator"))
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 2, (20_000, 2))
+    cells: Landscape = ran(section)["Cells"](x)
+    equal = torch.full((cells.n,), 1 / cells.n, dtype=torch.float64)
+    entropy, kl = cells.weighted(equal)
+    assert cells.entropy() == pytest.approx(np.log(4.0), abs=0.02)
+    assert cells.entropy() == pytest.approx(KnnLandscape.of(x, 4).entropy(), abs=0.05)
+    assert entropy.item() == pytest.approx(cells.entropy(), abs=1e-9)
+    assert kl.item() == pytest.approx(0.0, abs=1e-9)
+    assert cells.worth().mean() == pytest.approx(-np.log(1 / 400), abs=0.02)
+    weights = torch.from_numpy(rng.dirichlet(np.ones(50))).requires_grad_()
+    few: Landscape = ran(section)["Cells"](x[:50], side=0.5)
+    assert torch.autograd.gradcheck(few.weighted, (weights,), eps=1e-8, atol=1e-5)
