@@ -14,7 +14,6 @@ from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.coordinates import select_features
 from mepol.envs.make import Domain, closing, env_of
 from mepol.errors import ConfigError
-from mepol.evaluation import UniformActor
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import (
     Progress,
@@ -27,9 +26,10 @@ from mepol.exploration.drive import (
     with_evaluation,
 )
 from mepol.exploration.maxent.maxent import Reward, maxent
-from mepol.exploration.maxent.mixture import Mixture, SavedMixture, load_mixture, mixture_bytes, mixture_weights
+from mepol.exploration.maxent.mixture import SavedMixture, load_mixture, mixture_bytes, mixture_weights
 from mepol.exploration.maxent.oracle import batch_shape, train
 from mepol.runs.directory import MetricsRow, Run
+from mepol.sampling.actors import Mixture, UniformActor
 from mepol.sampling.collect import collect
 from mepol.settings import with_settings
 

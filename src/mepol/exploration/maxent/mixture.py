@@ -1,8 +1,7 @@
-"""A mixture of policies: the first component is uniform over the actions, the others are Gaussian policies."""
+"""What MaxEnt knows of its mixture beyond how it acts: the weights of its components, and its file."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,9 @@ from numpy.typing import NDArray
 
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import PolicyFileError
-from mepol.evaluation import UniformActor
 from mepol.runs.files import Layout, TensorFormat, tensor_bytes
 from mepol.runs.policies import checked_widths, tensor_shapes
-from mepol.sampling.collect import Actor
+from mepol.sampling.actors import Mixture, UniformActor
 
 FORMAT = "mepol-mixture-1"
 FILE = TensorFormat(
@@ -28,65 +26,6 @@ FILE = TensorFormat(
     not_finite="holds impossible weights",
 )
 DECAY = 0.9  # of the geometric weights, a component; Hazan et al.'s code
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """Components and how often each acts.
-
-    weights: (1 + number of policies,), the first for uniform actions; they sum to 1.
-    draw: whether a component is drawn at every step or once a trajectory.
-    """
-
-    uniform: UniformActor
-    policies: tuple[GaussianPolicy, ...]
-    weights: NDArray[np.float64]
-    draw: Literal["step", "episode"] = "step"
-
-    def extended(self, policy: GaussianPolicy, kind: Literal["uniform", "geometric"]) -> Mixture:
-        """The mixture with one more component, and weights of `kind`."""
-        policies = (*self.policies, policy)
-        return dataclasses.replace(self, policies=policies, weights=mixture_weights(1 + len(policies), kind))
-
-    def act(
-        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[np.float32]:
-        """(S,) or (M, S) observations -> (A,) or (M, A) actions, each by a component drawn for it alone."""
-        rows = np.atleast_2d(obs)
-        actions = self.act_with(self._drawn(len(rows), rng), rows, rng, deterministic)
-        return actions[0] if np.ndim(obs) == 1 else actions
-
-    def begin(self, m: int, rng: np.random.Generator) -> Actor:
-        """What acts in the next M trajectories: the mixture itself, or one component for each."""
-        return self if self.draw == "step" else _Fixed(self, self._drawn(m, rng))
-
-    def act_with(
-        self, chosen: NDArray[np.int64], obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool
-    ) -> NDArray[np.float32]:
-        """(M,) components, (M, S) observations -> (M, A) actions."""
-        actions = np.zeros((len(obs), len(self.uniform.low)), dtype=np.float32)
-        for index in np.unique(chosen):
-            actor: Actor = self.policies[index - 1] if index else self.uniform
-            rows = chosen == index
-            actions[rows] = actor.act(obs[rows], rng, deterministic)
-        return actions
-
-    def _drawn(self, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        return rng.choice(len(self.weights), m, p=self.weights)
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """A mixture whose components (M,) are chosen for whole trajectories."""
-
-    mixture: Mixture
-    chosen: NDArray[np.int64]
-
-    def act(
-        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[np.float32]:
-        """(M, S) observations -> (M, A) actions."""
-        return self.mixture.act_with(self.chosen, obs, rng, deterministic)
 
 
 # --- Weights ------------------------------------------------------------------------------------------------------
