@@ -9,13 +9,13 @@ from typing import Any, Literal, get_args
 import tyro
 
 from mepol.errors import ConfigError
+from mepol.sb3.settings import FISHER_EVERY, ValueTarget
 
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
 ALGOS: tuple[str, ...] = get_args(Algo)
 ON_POLICY = ("trpo", "ppo")
 ROOMS = ("trpo", "ppo", "sac", "intrinsic")
 """Where the settings of single learners lie."""
-ValueTarget = Literal["reward-to-go", "lambda"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TrpoConfig:
     cg_steps: int = 10
     """Conjugate-gradient steps."""
     cg_damping: float = 0.1
-    fisher_every: int = 10
+    fisher_every: int = FISHER_EVERY
     """Fisher products use every so many-th state; 1 for all of them."""
     backtrack: float = 0.8
     """Factor of the line search."""

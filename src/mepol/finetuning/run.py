@@ -19,12 +19,13 @@ from mepol.errors import CheckpointError, ConfigError, MepolWarning, RunError
 from mepol.finetuning.checkpoint import load_state, state_bytes
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.intrinsic.smm import SkillVectorEnv
-from mepol.finetuning.learners import OffPolicy, OnPolicy, drawing_from, make_learner
+from mepol.finetuning.learners import OffPolicy, OnPolicy, make_learner
 from mepol.finetuning.store import FinetuneRow, FinetuneRun
 from mepol.finetuning.tasks import Task, find_task, make_task
 from mepol.runs.policies import load_policy, policy_bytes
+from mepol.sb3.actors import check_fit
 from mepol.sb3.adapter import BatchedVecEnv, Episode
-from mepol.sb3.initialise import check_fit
+from mepol.sb3.randomness import drawing_from
 
 
 class Stream(IntEnum):
@@ -101,7 +102,7 @@ def _workshop(config: FinetuneConfig, explorer: GaussianPolicy | None) -> Iterat
     task = find_task(config.task, config.env, config.horizon)
     env = _environment(task, config)
     try:
-        base = env.env.base if isinstance(env.env, SkillVectorEnv) else env.env
+        base = env.env.env if isinstance(env.env, SkillVectorEnv) else env.env
         state_dim = int(np.prod(base.single_observation_space.shape or ()))
         action_dim = int(np.prod(env.action_space.shape or ()))
         if explorer is not None:
@@ -198,7 +199,8 @@ def is_solved(run: FinetuneRun, iteration: int) -> bool:
 
 def _held(learner: OnPolicy | OffPolicy, iteration: int, samples: int) -> tuple[int, bytes, bytes | None]:
     policy = learner.policy()
-    return iteration, state_bytes(learner.state(), iteration, samples), policy_bytes(policy) if policy else None
+    stored = policy_bytes(policy) if isinstance(policy, GaussianPolicy) else None
+    return iteration, state_bytes(learner.state(), iteration, samples), stored
 
 
 def _iterate(
