@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.neighbors import KernelDensity
+from threadpoolctl import threadpool_limits
 
 from mepol.cli import main
+from mepol.envs.gridworld import GridWorldVectorEnv
 from mepol.envs.make import make_env
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
@@ -20,10 +23,12 @@ from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.exploration.maxent.density import Density
 from mepol.exploration.maxent.maxent import reward_of
 from mepol.exploration.maxent.mixture import load_mixture
-from mepol.exploration.maxent.oracle import as_gaussian, batch_shape, critic_batch, train
-from mepol.exploration.maxent.sb3_env import RewardedVecEnv
+from mepol.exploration.maxent.oracle import batch_shape, critic_batch, train
+from mepol.exploration.maxent.rewarded import RewardedVectorEnv
 from mepol.exploration.presets import PRESETS
 from mepol.runs.directory import Run
+from mepol.sb3.actors import read_actor
+from mepol.sb3.adapter import BatchedVecEnv
 
 RIVAL = MaxEntConfig(
     mixture_size=2,
@@ -104,6 +109,16 @@ def test_the_density_is_taken_over_principal_components() -> None:
         Density.fit(x, dataclasses.replace(RIVAL, density_pca=6), rng)
 
 
+def test_the_density_does_not_see_how_many_threads_blas_has() -> None:
+    x = np.random.default_rng(0).normal(size=(20_000, 376))  # Humanoid's coordinates
+    found = []
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads, user_api="blas"):
+            density = Density.fit(x, dataclasses.replace(RIVAL, density_pca=5), np.random.default_rng(0))
+            found.append([density(x[:n]).tobytes() for n in (1, 10, 101)])
+    assert found[0] == found[1] == found[2]
+
+
 def test_the_reward_is_one_over_the_density() -> None:
     x = np.random.default_rng(0).normal(size=(500, 3))
     density = Density.fit(x[:, [2, 0]], RIVAL, np.random.default_rng(0))
@@ -116,9 +131,10 @@ def test_the_reward_is_one_over_the_density() -> None:
 # --- TRPO ---------------------------------------------------------------------------------------------------------
 
 
-def adapter(m: int = 3, horizon: int = 5) -> RewardedVecEnv:
+def adapter(m: int = 3, horizon: int = 5) -> BatchedVecEnv:
     env = make_env("mepol/GridWorld-v0", m)
-    return RewardedVecEnv(env, horizon, lambda s: s[:, 0] + 10, shift=np.ones(2), scale=np.full(2, 2.0))
+    reward = RewardedVectorEnv(env, horizon, lambda s: s[:, 0] + 10, shift=np.ones(2), scale=np.full(2, 2.0))
+    return BatchedVecEnv(reward)
 
 
 def test_the_adapter_pays_for_the_next_state_and_cuts_at_the_horizon() -> None:
@@ -136,6 +152,20 @@ def test_the_adapter_pays_for_the_next_state_and_cuts_at_the_horizon() -> None:
     np.testing.assert_array_equal(venv.reset(), first)
 
 
+def test_a_diverged_simulation_earns_nothing_and_is_left_as_it_is() -> None:
+    class Diverging(GridWorldVectorEnv):
+        def step(self, actions: np.ndarray) -> Any:
+            *rest, info = super().step(actions)
+            return *rest, {**info, "diverged": np.array([True, False])}
+
+    env = RewardedVectorEnv(Diverging(2), 5, lambda s: s[:, 0], shift=np.zeros(2), scale=np.ones(2))
+    env.reset(seed=1)
+    states, rewards, terminated, truncated, _ = env.step(np.zeros((2, 2)))
+    assert rewards.tolist() == [0.0, states[1, 0]]
+    assert (states < -4).all()
+    assert not (terminated | truncated).any()
+
+
 def test_trpos_policy_becomes_one_of_ours() -> None:
     from stable_baselines3.common.policies import ActorCriticPolicy
 
@@ -143,7 +173,7 @@ def test_trpos_policy_becomes_one_of_ours() -> None:
     venv = adapter()
     kwargs = {"net_arch": {"pi": [7, 5], "vf": [4]}, "activation_fn": torch.nn.ReLU, "log_std_init": -1.3}
     theirs = ActorCriticPolicy(venv.observation_space, venv.action_space, lambda _: 1e-3, **kwargs)
-    ours = as_gaussian(theirs, np.ones(2), np.full(2, 2.0))
+    ours = read_actor(theirs, np.ones(2), np.full(2, 2.0))
     states = torch.randn(20, 2)
     with torch.no_grad():
         mean = theirs.get_distribution((states - 1) / 2).distribution.mean
@@ -205,6 +235,23 @@ def test_a_run_grows_a_mixture_and_resumes_between_rounds(small: Callable, tmp_p
     assert Run.open(cut.path).config.rival.mixture_size == 3
     with pytest.raises(ConfigError, match="epochs = 1"):
         resume(cut.path, epochs=1)
+
+
+def test_a_round_at_the_papers_size_does_not_see_how_many_threads_there_are(tmp_path: Path) -> None:
+    preset = PRESETS["mountain-car"].config
+    assert (preset.horizon, preset.maxent.trpo_steps, preset.policy.hidden) == (400, 4000, (300, 300))
+    config = dataclasses.replace(
+        preset,
+        explorer="maxent",
+        maxent=dataclasses.replace(preset.maxent, mixture_size=1, trpo_iterations=1),
+        evaluation=dataclasses.replace(preset.evaluation, evaluation_trajectories=3),
+    )
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 2, 4):
+        run = explore(dataclasses.replace(config, threads=threads), tmp_path / str(threads))
+        found.append((run.policy_path.read_bytes(), [row.index for row in run.rows()]))
+    torch.set_num_threads(before)
+    assert found[0] == found[1] == found[2]
 
 
 def test_the_command_line_runs_maxent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,6 @@ import torch
 from mepol.envs.make import make_env
 from mepol.errors import PolicyFileError
 from mepol.exploration.maxent.mixture import (
-    Mixture,
     load_mixture,
     mixture_bytes,
     mixture_weights,
@@ -21,7 +20,7 @@ from mepol.exploration.maxent.mixture import (
 )
 from mepol.runs.tensors import tensor_bytes
 from mepol.runs.policies import policy_bytes
-from mepol.sampling.actors import UniformActor
+from mepol.sampling.actors import Mixture, UniformActor
 from mepol.sampling.collect import collect
 
 BOX = UniformActor(np.full(2, -0.2, np.float32), np.full(2, 0.2, np.float32))

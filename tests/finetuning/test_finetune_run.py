@@ -13,7 +13,6 @@ from mepol.cli import main
 from mepol.errors import ConfigError, MepolError, RunError
 from mepol.exploration.presets import PRESETS
 from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
-from mepol.finetuning.learners import drawing_from
 from mepol.finetuning.presets import default_config, task_rows
 from mepol.finetuning.run import finetune, measures, resume
 from mepol.finetuning.store import FinetuneRun
@@ -21,6 +20,7 @@ from mepol.finetuning.tasks import TASKS
 from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import load_policy, save_policy
 from mepol.sb3.adapter import Episode
+from mepol.sb3.randomness import drawing_from
 
 TINY = FinetuneConfig(
     task="grid-goal1",

@@ -12,8 +12,8 @@ from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 from mepol.envs.gridworld import GridWorldVectorEnv
 from mepol.finetuning.goals import near
 from mepol.finetuning.reach import ReachVectorEnv
+from mepol.sb3.actors import architecture
 from mepol.sb3.adapter import BatchedVecEnv
-from mepol.sb3.initialise import architecture
 from mepol.sb3.rollout import fill_replay, fill_rollout, rewards_to_go, squashed
 
 SEEDS = [3, 1, 4]
@@ -38,6 +38,21 @@ def test_the_rollout_buffer_is_that_of_the_library(env):
         np.testing.assert_allclose(getattr(model.rollout_buffer, name), library[name], rtol=1e-4, atol=1e-5)
     assert library["episode_starts"].sum() > 3
     assert len(list(model.rollout_buffer.get(None))) == 1  # ready to be learnt from
+
+
+def test_without_seeds_the_episodes_go_on(env):
+    def played(steps: int, seeds: list[list[int] | None]) -> list[np.ndarray]:
+        torch.manual_seed(1)
+        model = TRPO("MlpPolicy", env, n_steps=steps, batch_size=60, policy_kwargs=architecture((8, 8)), device="cpu")
+        parts = []
+        for given in seeds:
+            fill_rollout(model.rollout_buffer, env, model.policy, given)
+            parts.append((model.rollout_buffer.observations.copy(), model.rollout_buffer.episode_starts.copy()))
+        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+    whole, halves = played(40, [SEEDS]), played(20, [SEEDS, None])
+    assert all(np.array_equal(a, b) for a, b in zip(whole, halves, strict=True))
+    assert 0 < whole[1][20].sum() < 3  # where the second half begins, some are under way and some start
 
 
 def test_rewards_to_go_by_hand():

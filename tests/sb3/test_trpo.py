@@ -9,11 +9,10 @@ from sb3_contrib import TRPO
 
 from mepol.envs.gridworld import GridWorldVectorEnv
 from mepol.finetuning.goals import near
-from mepol.finetuning.learners import _silence
 from mepol.finetuning.reach import ReachVectorEnv
+from mepol.sb3.actors import architecture
 from mepol.sb3.adapter import BatchedVecEnv
-from mepol.sb3.initialise import architecture
-from mepol.sb3.rollout import fill_rollout
+from mepol.sb3.rollout import fill_rollout, ready
 from mepol.sb3.trpo import SparseFisherTRPO
 
 KL = 0.01
@@ -26,7 +25,7 @@ def step(kind: type[TRPO], **settings: int) -> tuple[TRPO, np.ndarray]:
     model = kind(
         "MlpPolicy", env, n_steps=50, batch_size=200, target_kl=KL, policy_kwargs=architecture((8, 8)), **settings
     )
-    _silence(model)
+    ready(model)
     fill_rollout(model.rollout_buffer, env, model.policy, [3, 1, 4, 1])
     actor = [p for name, p in model.policy.named_parameters() if "value" not in name]
     before = torch.cat([p.detach().clone().flatten() for p in actor])

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import tyro
 
 from mepol.runs.machine import MachineConfig, machine_apart
+from mepol.sb3.settings import FISHER_EVERY, ValueTarget
 from mepol.settings import above, at_least, between, check, flat_settings, require, widths, within
 
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
@@ -16,7 +17,6 @@ ALGOS: tuple[str, ...] = get_args(Algo)
 ON_POLICY = ("trpo", "ppo")
 ROOMS = ("trpo", "ppo", "sac", "intrinsic")
 """Where the settings of single learners lie."""
-ValueTarget = Literal["reward-to-go", "lambda"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TrpoConfig:
     """Conjugate-gradient steps."""
     cg_damping: Annotated[float, at_least(0)] = 0.1
     """Added to the diagonal of the Fisher matrix."""
-    fisher_every: Annotated[int, at_least(1)] = 10
+    fisher_every: Annotated[int, at_least(1)] = FISHER_EVERY
     """Fisher products use every so many-th state; 1 for all of them."""
     backtrack: Annotated[float, between(0, 1)] = 0.8
     """Factor of the line search."""

@@ -7,8 +7,6 @@ comes from the seed it is given. So a state between two iterations is networks, 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,9 @@ import safetensors
 import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
-from stable_baselines3 import PPO, SAC
-from stable_baselines3.common.buffers import ReplayBuffer
-from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.errors import CheckpointError
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.intrinsic.icm import Icm
@@ -33,24 +27,13 @@ from mepol.finetuning.intrinsic.smm import Smm
 from mepol.runs.files import require_file
 from mepol.runs.tensors import is_intact, tensor_bytes
 from mepol.runs.state import State
+from mepol.sampling.actors import SquashedPolicy
+from mepol.sb3.actors import architecture, in_unit_box, read_actor, read_squashed, write_actor
 from mepol.sb3.adapter import BatchedVecEnv, Episode
-from mepol.sb3.initialise import architecture, in_unit_box, read_actor, write_actor
-from mepol.sb3.rollout import fill_replay, fill_rollout, squashed
-from mepol.sb3.trpo import SparseFisherTRPO
-
-
-@contextmanager
-def drawing_from(seed: np.random.SeedSequence) -> Iterator[None]:
-    """Within the block the global generators, which Stable-Baselines3 draws from, follow `seed`; then as before."""
-    words = seed.generate_state(2)
-    before = np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(words[0]))
-        np.random.seed(int(words[1]))  # noqa: NPY002
-        try:
-            yield
-        finally:
-            np.random.set_state(before)  # noqa: NPY002
+from mepol.sb3.library import PPO, SAC, ActorCriticPolicy, ReplayBuffer
+from mepol.sb3.rollout import fill_replay, fill_rollout, ready, squashed
+from mepol.sb3.settings import TrpoSettings
+from mepol.sb3.trpo import make_trpo
 
 
 class OnPolicy:
@@ -59,17 +42,11 @@ class OnPolicy:
     def __init__(self, env: BatchedVecEnv, config: FinetuneConfig, start: GaussianPolicy) -> None:
         self._env = env
         self._value_target = (config.trpo if config.algo == "trpo" else config.ppo).value_target
-        common: dict[str, Any] = {
-            "n_steps": config.horizon,
-            "policy_kwargs": architecture(start.widths[1:-1]),
-            "device": "cpu",
-        }
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an uneven last minibatch is fine
-            self.model: Any = (_trpo if config.algo == "trpo" else _ppo)(env, config, common)
+        make = _trpo if config.algo == "trpo" else _ppo
+        self.model: Any = make(env, config, architecture(start.widths[1:-1]))
         self._actor: ActorCriticPolicy = self.model.policy
         write_actor(self._actor, start)
-        _silence(self.model)
+        ready(self.model)
 
     def collect(self, seeds: list[int]) -> None:
         """Fill the rollout buffer with one horizon of each sub-environment."""
@@ -77,7 +54,8 @@ class OnPolicy:
 
     def learn(self) -> None:
         """One update from the rollout buffer."""
-        self.model.train()
+        with one_thread():
+            self.model.train()
 
     def episodes(self) -> list[Episode]:
         """What has ended since the last call."""
@@ -116,7 +94,7 @@ class OffPolicy:
         if isinstance(self.replay, ShapedReplay) and self.method is not None:
             weights = config.intrinsic
             self.replay.shape(self.method, Weights(weights.extrinsic_weight, weights.intrinsic_weight))
-        _silence(self.model)
+        ready(self.model)
 
     @property
     def replay(self) -> ReplayBuffer:
@@ -142,7 +120,8 @@ class OffPolicy:
     def learn(self) -> None:
         """As many updates as the settings say."""
         if self._config.sac.updates:
-            self.model.train(self._config.sac.updates, self._config.sac.batch)
+            with one_thread():
+                self.model.train(self._config.sac.updates, self._config.sac.batch)
 
     def episodes(self) -> list[Episode]:
         """What has ended since the last call."""
@@ -161,9 +140,11 @@ class OffPolicy:
         assert model.log_ent_coef is not None
         return State(modules, optimisers, {"log_temperature": model.log_ent_coef})
 
-    def policy(self) -> None:
-        """None: SAC's actor is not a GaussianPolicy."""
-        return
+    def policy(self) -> SquashedPolicy:
+        """The actor, with SMM's skills if it has any."""
+        assert isinstance(self._env.action_space, Box)
+        skills = self.method.skills if isinstance(self.method, Smm) else 0
+        return read_squashed(self.model.actor, self._env.action_space, skills)
 
     def segment(self, rows: int) -> bytes:
         """The newest `rows` rows of the memory, M transitions each, as safetensors."""
@@ -203,40 +184,46 @@ def make_learner(
     return OnPolicy(env, config, start)
 
 
-def _trpo(env: BatchedVecEnv, config: FinetuneConfig, common: dict[str, Any]) -> Any:
+def _trpo(env: BatchedVecEnv, config: FinetuneConfig, networks: dict[str, Any]) -> Any:
     settings = config.trpo
-    return SparseFisherTRPO(
-        "MlpPolicy",
+    return make_trpo(
         env,
-        learning_rate=settings.value_rate,
-        batch_size=-(-settings.steps // settings.value_minibatches),
-        gamma=settings.discount,
-        gae_lambda=settings.gae_lambda,
-        cg_max_steps=settings.cg_steps,
-        cg_damping=settings.cg_damping,
-        line_search_shrinking_factor=settings.backtrack,
-        line_search_max_iter=settings.max_backtracks,
-        n_critic_updates=settings.value_passes,
-        target_kl=settings.kl,
-        fisher_every=settings.fisher_every,
-        **common,
+        TrpoSettings(
+            steps=config.horizon,
+            kl=settings.kl,
+            discount=settings.discount,
+            gae_lambda=settings.gae_lambda,
+            cg_steps=settings.cg_steps,
+            cg_damping=settings.cg_damping,
+            backtrack=settings.backtrack,
+            max_backtracks=settings.max_backtracks,
+            value_rate=settings.value_rate,
+            value_passes=settings.value_passes,
+            value_batch=-(-settings.steps // settings.value_minibatches),
+            fisher_every=settings.fisher_every,
+        ),
+        networks,
     )
 
 
-def _ppo(env: BatchedVecEnv, config: FinetuneConfig, common: dict[str, Any]) -> Any:
+def _ppo(env: BatchedVecEnv, config: FinetuneConfig, networks: dict[str, Any]) -> Any:
     settings = config.ppo
-    return PPO(
-        "MlpPolicy",
-        env,
-        learning_rate=settings.learning_rate,
-        batch_size=max(-(-settings.steps // settings.minibatches), 2),
-        n_epochs=settings.passes,
-        gamma=settings.discount,
-        gae_lambda=settings.gae_lambda,
-        clip_range=settings.clip,
-        target_kl=settings.target_kl,
-        **common,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # an uneven last minibatch is fine
+        return PPO(
+            "MlpPolicy",
+            env,
+            n_steps=config.horizon,
+            learning_rate=settings.learning_rate,
+            batch_size=max(-(-settings.steps // settings.minibatches), 2),
+            n_epochs=settings.passes,
+            gamma=settings.discount,
+            gae_lambda=settings.gae_lambda,
+            clip_range=settings.clip,
+            target_kl=settings.target_kl,
+            policy_kwargs=networks,
+            device="cpu",
+        )
 
 
 def _intrinsic(config: FinetuneConfig, state_dim: int, action_dim: int) -> IntrinsicReward | None:
@@ -246,12 +233,6 @@ def _intrinsic(config: FinetuneConfig, state_dim: int, action_dim: int) -> Intri
     if config.algo == "icm":
         return Icm(state_dim, action_dim)
     return Pseudocount(state_dim, settings.count_scale) if config.algo == "pseudocount" else None
-
-
-def _silence(model: Any) -> None:
-    """Ready `model` for single iterations, with a logger that says nothing."""
-    model.set_logger(Logger(folder=None, output_formats=[]))
-    model._setup_learn(total_timesteps=1)
 
 
 def _columns(replay: ReplayBuffer) -> dict[str, NDArray[Any]]:

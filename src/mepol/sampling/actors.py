@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
+import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
+from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.envs.contract import check_spaces
 from mepol.errors import EnvironmentFault
 from mepol.sampling.collect import Actor
 
 Explorer = Actor | Callable[[NDArray[np.floating]], NDArray[np.floating]]
 """A policy, or a function of observations (M, S) that gives actions (M, A)."""
+LOG_STD_RANGE = (-20.0, 2.0)  # that soft actor-critic keeps ln std(s) in (Stable-Baselines3)
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,132 @@ class UniformActor:
         share = 0.5 if deterministic else rng.random(shape, dtype=np.float32)
         drawn: NDArray[np.float32] = np.broadcast_to(self.low + (self.high - self.low) * share, shape)
         return drawn.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Components and how often each acts: the first is uniform over the actions, the others are Gaussian policies.
+
+    weights: (1 + number of policies,), the first for uniform actions; they sum to 1.
+    draw: whether a component is drawn at every step or once a trajectory.
+    """
+
+    uniform: UniformActor
+    policies: tuple[GaussianPolicy, ...]
+    weights: NDArray[np.float64]
+    draw: Literal["step", "episode"] = "step"
+
+    def extended(self, policy: GaussianPolicy, weigh: Callable[[int], NDArray[np.float64]]) -> Mixture:
+        """The mixture with one more component. weigh: number of components -> their weights, oldest first."""
+        policies = (*self.policies, policy)
+        return dataclasses.replace(self, policies=policies, weights=weigh(1 + len(policies)))
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(S,) or (M, S) observations -> (A,) or (M, A) actions, each by a component drawn for it alone."""
+        rows = np.atleast_2d(obs)
+        actions = self.act_with(self._drawn(len(rows), rng), rows, rng, deterministic)
+        return actions[0] if np.ndim(obs) == 1 else actions
+
+    def begin(self, m: int, rng: np.random.Generator) -> Actor:
+        """What acts in the next M trajectories: the mixture itself, or one component for each."""
+        return self if self.draw == "step" else _Fixed(self, self._drawn(m, rng))
+
+    def act_with(
+        self, chosen: NDArray[np.int64], obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool
+    ) -> NDArray[np.float32]:
+        """(M,) components, (M, S) observations -> (M, A) actions."""
+        actions = np.zeros((len(obs), len(self.uniform.low)), dtype=np.float32)
+        for index in np.unique(chosen):
+            actor: Actor = self.policies[index - 1] if index else self.uniform
+            rows = chosen == index
+            actions[rows] = actor.act(obs[rows], rng, deterministic)
+        return actions
+
+    def _drawn(self, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return rng.choice(len(self.weights), m, p=self.weights)
+
+
+class _Choosing(Protocol):
+    """An actor that first chooses, a component or a skill for each row."""
+
+    def act_with(
+        self, chosen: NDArray[np.int64], obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool
+    ) -> NDArray[np.float32]:
+        """(M,) choices, (M, S) observations -> (M, A) actions."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """An actor whose choices (M,) are made for whole trajectories."""
+
+    actor: _Choosing
+    chosen: NDArray[np.int64]
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(M, S) observations -> (M, A) actions."""
+        return self.actor.act_with(self.chosen, obs, rng, deterministic)
+
+
+class SquashedPolicy(nn.Module):
+    """a = middle + half tanh(mean(s) + std(s) noise), within `low` and `high` (A,): the policies of soft actor-critic.
+
+    Mean and spread are two heads of one ReLU network. With skills, it sees [s, one-hot skill]: `begin` draws a skill
+    for each trajectory, uniformly. `widths` is (S, hidden layers, A), without the skills; together with `skills` it
+    rebuilds the module, and `state_dict` is the rest.
+    """
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, state_dim: int, action_dim: int, hidden: tuple[int, ...], skills: int = 0) -> None:
+        super().__init__()
+        self.widths, self.skills = (state_dim, *hidden, action_dim), skills
+        inside = (state_dim + skills, *hidden)
+        self.layers = nn.ModuleList(nn.Linear(i, o) for i, o in itertools.pairwise(inside))
+        self.mean = nn.Linear(inside[-1], action_dim)
+        self.log_std = nn.Linear(inside[-1], action_dim)
+        self.register_buffer("low", -torch.ones(action_dim))
+        self.register_buffer("high", torch.ones(action_dim))
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(S,) or (M, S) observations -> actions (A,) or (M, A); each row draws its own skill, if there are any."""
+        rows = np.atleast_2d(obs)
+        actions = self.act_with(self._drawn(len(rows), rng), rows, rng, deterministic)
+        return actions[0] if np.ndim(obs) == 1 else actions
+
+    def begin(self, m: int, rng: np.random.Generator) -> Actor:
+        """What acts in the next M trajectories: the policy itself, or with one skill for each."""
+        return _Fixed(self, self._drawn(m, rng)) if self.skills else self
+
+    @torch.no_grad()
+    def act_with(
+        self, chosen: NDArray[np.int64], obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool
+    ) -> NDArray[np.float32]:
+        """(M,) skills, (M, S) observations -> (M, A) actions; the skills are not read where there are none."""
+        noise = None if deterministic else rng.standard_normal((len(obs), self.widths[-1]), dtype=np.float32)
+        x = np.asarray(obs, dtype=np.float32)
+        if self.skills:
+            x = np.concatenate([x, np.eye(self.skills, dtype=np.float32)[chosen]], axis=1)
+        with one_thread():
+            return self._respond(torch.from_numpy(x), None if noise is None else torch.from_numpy(noise)).numpy()
+
+    def _respond(self, x: Tensor, noise: Tensor | None) -> Tensor:
+        for layer in self.layers:
+            x = layer(x).relu_()
+        inner: Tensor = self.mean(x)
+        if noise is not None:
+            inner = inner + self.log_std(x).clamp(*LOG_STD_RANGE).exp() * noise
+        return (self.high + self.low) / 2 + (self.high - self.low) / 2 * torch.tanh(inner)
+
+    def _drawn(self, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return rng.integers(self.skills, size=m) if self.skills else np.zeros(m, dtype=np.int64)
 
 
 def as_actor(explorer: Explorer) -> Actor:

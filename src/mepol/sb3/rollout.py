@@ -3,54 +3,67 @@
 Stable-Baselines3's own loops evaluate the value function, a distribution object and several copies at every
 step, which costs more than a step of a light domain. Here a step is one pass of the actor's mean and one batched
 step; what the learner needs besides (values, log-probabilities, bootstraps) is computed once, for all steps together.
-The rollout buffer holds the same numbers as after the library's `collect_rollouts` (tests/finetune/test_rollout.py),
+The rollout buffer holds the same numbers as after the library's `collect_rollouts` (tests/sb3/test_rollout.py),
 but for what the value function learns: rewards-to-go, unless lambda-returns are asked for (docs/finetune.md).
+
+Playing and learning use one thread of torch, whatever the run may have: torch cuts dot products and sums of more than
+32,768 numbers among its threads, so that the last digit of a run would tell their number. Two threads save a third of
+an update where two cores are free (ant-navigate: 9.6 s, then 6.9 s), and take three times as long where they are not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
-from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.sac.policies import Actor
 
 from mepol.algorithm.policy import one_thread
-from mepol.finetuning.config import ValueTarget
+from mepol.sb3.actors import read_actor
 from mepol.sb3.adapter import BatchedVecEnv, Floats
-from mepol.sb3.initialise import read_actor
+from mepol.sb3.library import ActorCriticPolicy, Logger, ReplayBuffer, RolloutBuffer, SacActor
+from mepol.sb3.settings import ValueTarget
 
 Act = Callable[[Floats], Floats]
 
 
+def ready(model: Any) -> None:
+    """Prepare a Stable-Baselines3 model for iterations that are played here; its logger says nothing."""
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    model._setup_learn(total_timesteps=1)
+
+
+@one_thread()
 @torch.no_grad()
 def fill_rollout(
     buffer: RolloutBuffer,
     env: BatchedVecEnv,
     actor: ActorCriticPolicy,
-    seeds: list[int],
+    seeds: list[int] | None,
     value_target: ValueTarget = "reward-to-go",
 ) -> None:
-    """Restart `env` from its seeds and fill `buffer` (T, M) with steps of `actor`; noise from torch's generator."""
+    """Fill `buffer` (T, M) with steps of `actor`; noise from torch's generator.
+
+    seeds: (M,) that `env` is restarted from, or None to go on from where it stands.
+    """
     box = env.action_space
     low, high = box.low, box.high  # type: ignore[attr-defined]
     policy = read_actor(actor)
     std = policy.log_std.exp()
     buffer.reset()
-    obs, starts = env.restart(seeds), np.ones(env.num_envs, dtype=bool)
+    obs = env.states if seeds is None else env.restart(seeds)
+    starts = env.starts
     cut: list[tuple[int, int, Floats]] = []  # step, sub-environment, last state of episodes that time ended
-    with one_thread():
-        for t in range(buffer.buffer_size):
-            actions = (policy.mean(torch.from_numpy(obs)) + std * torch.randn(env.num_envs, len(std))).numpy()
-            buffer.observations[t], buffer.actions[t], buffer.episode_starts[t] = obs, actions, starts
-            env.step_async(np.clip(actions, low, high))
-            obs, buffer.rewards[t], starts, infos = env.step_wait()
-            if starts.any():
-                ended = ((int(i), infos[i]) for i in np.flatnonzero(starts))
-                cut += [(t, i, info["terminal_observation"]) for i, info in ended if info["TimeLimit.truncated"]]
+    for t in range(buffer.buffer_size):
+        actions = (policy.mean(torch.from_numpy(obs)) + std * torch.randn(env.num_envs, len(std))).numpy()
+        buffer.observations[t], buffer.actions[t], buffer.episode_starts[t] = obs, actions, starts
+        env.step_async(np.clip(actions, low, high))
+        obs, buffer.rewards[t], starts, infos = env.step_wait()
+        if starts.any():
+            ended = ((int(i), infos[i]) for i in np.flatnonzero(starts))
+            cut += [(t, i, info["terminal_observation"]) for i, info in ended if info["TimeLimit.truncated"]]
     buffer.pos, buffer.full = buffer.buffer_size, True
     _judge(buffer, actor, cut)
     last = actor.predict_values(torch.from_numpy(obs))
@@ -107,7 +120,7 @@ def fill_replay(replay: ReplayBuffer, env: BatchedVecEnv, act: Act, steps: int, 
             obs = after
 
 
-def squashed(actor: Actor) -> Act:
+def squashed(actor: SacActor) -> Act:
     """SAC's actor as a function of observations; noise from torch's generator."""
 
     @torch.no_grad()

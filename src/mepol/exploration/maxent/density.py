@@ -59,7 +59,9 @@ class Density:
                 raise ConfigError(
                     f"density_pca = {config.density_pca} is not possible: it must be at most the {width} coordinates"
                 )
-            pca = _sklearn("decomposition").PCA(config.density_pca, svd_solver="covariance_eigh").fit(states)
+            decomposition, pools = _module("sklearn.decomposition"), _module("threadpoolctl")
+            with pools.threadpool_limits(1, user_api="blas"):  # a sum over all states rounds as threads cut it
+                pca = decomposition.PCA(config.density_pca, svd_solver="covariance_eigh").fit(states)
             mean, components = pca.mean_, pca.components_
         most = config.density_points
         kept = states if not most or n <= most else states[rng.choice(n, most, replace=False)]
@@ -98,7 +100,7 @@ def _over_all(points: NDArray[np.float64], kernel: str, bandwidth: float) -> Ker
 
 def _over_tree(points: NDArray[np.float64], kernel: str, bandwidth: float) -> KernelMean:
     """Sums over those of `points` (P, C) that a tree finds to matter, to a relative error of `TOLERANCE`."""
-    tree = _sklearn("neighbors").KDTree(points, leaf_size=40)
+    tree = _module("sklearn.neighbors").KDTree(points, leaf_size=40)
     log_count = np.log(len(points))
 
     def kernel_mean(places: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,8 +125,9 @@ def _project(
     return states if components is None else np.asarray((states - mean) @ components.T)
 
 
-def _sklearn(module: str) -> Any:
+def _module(name: str) -> Any:
+    """A module of scikit-learn, or one that comes with it."""
     try:
-        return importlib.import_module(f"sklearn.{module}")
+        return importlib.import_module(name)
     except ImportError as fault:
         raise MepolError("maxent needs scikit-learn: pip install 'mepol[rivals]'") from fault

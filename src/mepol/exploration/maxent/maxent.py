@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ from numpy.typing import NDArray
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.exploration.maxent.density import Density
-from mepol.exploration.maxent.mixture import Mixture
+from mepol.exploration.maxent.mixture import mixture_weights
+from mepol.sampling.actors import Mixture
 
 Reward = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """(n, S) next states -> (n,) rewards."""
@@ -55,7 +57,7 @@ def maxent(
         states = roll(r, mixture)
         density = Density.fit(states[:, list(features)], config, np.random.default_rng(seed(r)))
         policy, steps = train(r, reward_of(density, features, config))
-        mixture = mixture.extended(policy, config.mixture_weights)
+        mixture = mixture.extended(policy, partial(mixture_weights, kind=config.mixture_weights))
         yield Round(mixture, len(states) + steps)
 
 

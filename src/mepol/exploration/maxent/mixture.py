@@ -1,95 +1,13 @@
-"""A mixture of policies: the first component is uniform over the actions, the others are Gaussian policies."""
+"""How often each component of the mixture acts."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from mepol.algorithm.policy import GaussianPolicy
-from mepol.errors import PolicyFileError
-from mepol.runs.tensors import Layout, TensorFormat, tensor_bytes
-from mepol.runs.policies import checked_widths, tensor_shapes
-from mepol.sampling.actors import UniformActor
-from mepol.sampling.collect import Actor
-
-FORMAT = "mepol-mixture-1"
-FILE = TensorFormat(
-    FORMAT,
-    PolicyFileError,
-    source="a mixture from",
-    foreign=f"is not a mepol mixture: its header has no format {FORMAT!r}",
-    not_finite="holds impossible weights",
-)
 DECAY = 0.9  # of the geometric weights, a component; Hazan et al.'s code
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """Components and how often each acts.
-
-    weights: (1 + number of policies,), the first for uniform actions; they sum to 1.
-    draw: whether a component is drawn at every step or once a trajectory.
-    """
-
-    uniform: UniformActor
-    policies: tuple[GaussianPolicy, ...]
-    weights: NDArray[np.float64]
-    draw: Literal["step", "episode"] = "step"
-
-    def extended(self, policy: GaussianPolicy, kind: Literal["uniform", "geometric"]) -> Mixture:
-        """The mixture with one more component, and weights of `kind`."""
-        policies = (*self.policies, policy)
-        return dataclasses.replace(self, policies=policies, weights=mixture_weights(1 + len(policies), kind))
-
-    def act(
-        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[np.float32]:
-        """(S,) or (M, S) observations -> (A,) or (M, A) actions, each by a component drawn for it alone."""
-        rows = np.atleast_2d(obs)
-        actions = self.act_with(self._drawn(len(rows), rng), rows, rng, deterministic)
-        return actions[0] if np.ndim(obs) == 1 else actions
-
-    def begin(self, m: int, rng: np.random.Generator) -> Actor:
-        """What acts in the next M trajectories: the mixture itself, or one component for each."""
-        return self if self.draw == "step" else _Fixed(self, self._drawn(m, rng))
-
-    def act_with(
-        self, chosen: NDArray[np.int64], obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool
-    ) -> NDArray[np.float32]:
-        """(M,) components, (M, S) observations -> (M, A) actions."""
-        actions = np.zeros((len(obs), len(self.uniform.low)), dtype=np.float32)
-        for index in np.unique(chosen):
-            actor: Actor = self.policies[index - 1] if index else self.uniform
-            rows = chosen == index
-            actions[rows] = actor.act(obs[rows], rng, deterministic)
-        return actions
-
-    def _drawn(self, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        return rng.choice(len(self.weights), m, p=self.weights)
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """A mixture whose components (M,) are chosen for whole trajectories."""
-
-    mixture: Mixture
-    chosen: NDArray[np.int64]
-
-    def act(
-        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[np.float32]:
-        """(M, S) observations -> (M, A) actions."""
-        return self.mixture.act_with(self.chosen, obs, rng, deterministic)
-
-
-# --- Weights ------------------------------------------------------------------------------------------------------
 
 
 def mixture_weights(n: int, kind: Literal["uniform", "geometric"]) -> NDArray[np.float64]:
@@ -110,69 +28,3 @@ def simplex_projection(values: NDArray[np.float64]) -> NDArray[np.float64]:
     threshold = surplus[np.flatnonzero(falling > surplus)[-1]]
     projected = np.maximum(values - threshold, 0.0)
     return np.asarray(projected / projected.sum(), dtype=np.float64)
-
-
-# --- Files --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SavedMixture:
-    """A mixture and the environment steps that it took to reach it."""
-
-    mixture: Mixture
-    samples: int
-
-
-def mixture_bytes(mixture: Mixture, samples: int) -> bytes:
-    """A mixture as safetensors, with a digest; equal mixtures give equal bytes. All policies have the same widths."""
-    tensors = {
-        "weights": torch.from_numpy(mixture.weights),
-        "low": torch.from_numpy(mixture.uniform.low),
-        "high": torch.from_numpy(mixture.uniform.high),
-    }
-    for i, policy in enumerate(mixture.policies):
-        tensors |= {f"{i}.{name}": tensor for name, tensor in policy.state_dict().items()}
-    widths = list(mixture.policies[0].widths) if mixture.policies else []
-    header = {"format": FORMAT, "size": str(len(mixture.policies)), "draw": mixture.draw, "samples": str(samples)}
-    return tensor_bytes(tensors, {**header, "widths": json.dumps(widths)})
-
-
-def load_mixture(path: Path) -> SavedMixture:
-    """Read what `mixture_bytes` wrote; nothing in the file is executed, and nothing is allocated before it fits.
-
-    Raises PolicyFileError when the file is missing, damaged, foreign or inconsistent.
-    """
-
-    def check(header: dict[str, str], layout: Layout) -> tuple[int, tuple[int, ...], Literal["step", "episode"]]:
-        size, samples = _number(header.get("size"), path), _number(header.get("samples"), path)
-        widths = checked_widths(header.get("widths", ""), path) if size else ()
-        _check(layout, size, widths, path)
-        return samples, widths, "episode" if header.get("draw") == "episode" else "step"
-
-    (samples, widths, draw), tensors = FILE.read(path, check)
-    low, high, weights = (tensors[name].numpy() for name in ("low", "high", "weights"))
-    if weights.min() < 0 or abs(weights.sum() - 1) > 1e-9:
-        raise PolicyFileError(f"{path} {FILE.not_finite}")
-    policies = []
-    for i in range(len(weights) - 1):
-        policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1])
-        policy.load_state_dict({name: tensors[f"{i}.{name}"] for name in tensor_shapes(widths)})
-        policies.append(policy)
-    return SavedMixture(Mixture(UniformActor(low, high), tuple(policies), weights, draw), samples)
-
-
-def _number(text: str | None, path: Path) -> int:
-    if text is None or not (text.isdecimal() and text.isascii() and len(text) < 19):
-        raise PolicyFileError(f"{path} has an unreadable header")
-    return int(text)
-
-
-def _check(layout: Layout, size: int, widths: tuple[int, ...], path: Path) -> None:
-    """Names, shapes and types must be those of `size` policies with these widths."""
-    actions = [widths[-1]] if widths else layout["low"][0] if "low" in layout else []
-    wanted = {"weights": ([size + 1], "F64"), "low": (actions, "F32"), "high": (actions, "F32")}
-    if len(layout) == len(wanted) + size * (len(tensor_shapes(widths)) if size else 0):  # before `size` is believed
-        for i in range(size):
-            wanted |= {f"{i}.{name}": (shape, "F32") for name, shape in tensor_shapes(widths).items()}
-    if layout != wanted or len(actions) != 1:
-        raise PolicyFileError(f"{path} does not hold the tensors of a mixture of {size} policies with widths {widths}")

@@ -1,26 +1,21 @@
-"""The reinforcement learner inside MaxEnt: sb3-contrib's TRPO, and its policy as one of ours."""
+"""The reinforcement learner inside MaxEnt: TRPO from scratch on a given reward, as in fine-tuning."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
-from torch import nn
 
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.errors import CollapseError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.maxent.maxent import Reward
-
-# Every tenth state has a part in TRPO's Fisher products, as in fine-tuning: with MEPOL's wide layers they would be
-# nearly half of a round.
-FISHER_EVERY = 10
+from mepol.exploration.maxent.rewarded import RewardedVectorEnv
+from mepol.sb3.randomness import drawing_from
+from mepol.sb3.settings import TrpoSettings
 
 
 def batch_shape(config: ExploreConfig) -> tuple[int, int]:
@@ -35,6 +30,24 @@ def critic_batch(n: int) -> int:
     return largest if largest >= 32 else n
 
 
+def trpo_settings(config: ExploreConfig) -> TrpoSettings:
+    """The paper's trust region and discount; the rest are the defaults of sb3-contrib."""
+    envs, steps = batch_shape(config)
+    return TrpoSettings(
+        steps=steps,
+        kl=config.rival.trpo_kl,
+        discount=config.rival.trpo_discount,
+        gae_lambda=0.95,
+        cg_steps=15,
+        cg_damping=0.1,
+        backtrack=0.8,
+        max_backtracks=10,
+        value_rate=1e-3,
+        value_passes=10,
+        value_batch=critic_batch(envs * steps),
+    )
+
+
 def train(
     env: VectorEnv[Any, Any, Any],
     reward: Reward,
@@ -47,65 +60,28 @@ def train(
     """A new policy, trained from scratch on `reward`, and the environment steps that took.
 
     env: as many sub-environments as `batch_shape` says. shift, scale: (S,) of the network's input.
+    An episode longer than an update's steps goes on in the next.
     """
-    from mepol.exploration.maxent.sb3_env import RewardedVecEnv  # optional: the other explorers do without
-    from mepol.sb3.trpo import SparseFisherTRPO
+    from mepol.sb3.actors import architecture, read_actor  # optional: the other explorers do without
+    from mepol.sb3.adapter import BatchedVecEnv
+    from mepol.sb3.rollout import fill_rollout, ready
+    from mepol.sb3.trpo import make_trpo
 
-    rival = config.rival
-    steps = batch_shape(config)[1]
-    with _private_randomness():
-        limit = config.machine.env_time_limit
-        venv = RewardedVecEnv(env, config.horizon, reward, shift=shift, scale=scale, time_limit=limit)
-        widths = list(config.policy.hidden)
-        model = SparseFisherTRPO(
-            "MlpPolicy",
-            venv,
-            fisher_every=FISHER_EVERY,
-            n_steps=steps,
-            batch_size=critic_batch(steps * env.num_envs),
-            gamma=rival.trpo_discount,
-            target_kl=rival.trpo_kl,
-            policy_kwargs={
-                "net_arch": {"pi": widths, "vf": widths},
-                "activation_fn": nn.ReLU,
-                "log_std_init": config.policy.log_std,
-                "optimizer_kwargs": {"fused": True},
-            },
-            seed=int(seed.generate_state(1)[0]),
-            device="cpu",
-        )
-        total = rival.trpo_iterations * steps * env.num_envs
-        model.learn(total)
-        return as_gaussian(model.policy, shift, scale), total
-
-
-def as_gaussian(actor_critic: Any, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> GaussianPolicy:
-    """The actor of a Stable-Baselines3 MLP policy with ReLU layers: the same mean and deviation."""
-    linear = [layer for layer in actor_critic.mlp_extractor.policy_net if isinstance(layer, nn.Linear)]
-    layers = [*linear, actor_critic.action_net]
-    policy = GaussianPolicy(
-        layers[0].in_features, layers[-1].out_features, tuple(layer.out_features for layer in layers[:-1])
+    rewarded = RewardedVectorEnv(
+        env, config.horizon, reward, shift=shift, scale=scale, time_limit=config.machine.env_time_limit
     )
-    with torch.no_grad():
-        for ours, theirs in zip(policy.layers, layers, strict=True):
-            assert isinstance(ours, nn.Linear)
-            ours.weight.copy_(theirs.weight)
-            ours.bias.copy_(theirs.bias)
-        policy.log_std.copy_(actor_critic.log_std)
-        policy.shift.copy_(torch.from_numpy(shift))
-        policy.scale.copy_(torch.from_numpy(scale))
+    venv, settings, iterations = BatchedVecEnv(rewarded), trpo_settings(config), config.rival.trpo_iterations
+    starts: list[int] | None = seed.spawn(1)[0].generate_state(env.num_envs).tolist()
+    kind = {"ortho_init": True, "log_std_init": config.policy.log_std, "optimizer_kwargs": {"fused": True}}
+    with drawing_from(seed), one_thread():
+        model = make_trpo(venv, settings, architecture(config.policy.hidden, **kind))
+        ready(model)
+        for _ in range(iterations):
+            fill_rollout(model.rollout_buffer, venv, model.policy, starts, "lambda")
+            model.train()
+            starts = None
+            venv.take_episodes()
+        policy = read_actor(model.policy, shift, scale)
     if not all(bool(torch.isfinite(t).all()) for t in policy.state_dict().values()):
         raise CollapseError("TRPO left NaN or infinite weights; lower trpo_kl")
-    return policy
-
-
-@contextmanager
-def _private_randomness() -> Iterator[None]:
-    """Stable-Baselines3 seeds the global generators: everybody else's are as before afterwards."""
-    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(legacy)  # noqa: NPY002
+    return policy, iterations * settings.steps * env.num_envs

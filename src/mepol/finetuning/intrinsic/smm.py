@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from gymnasium.spaces import Box
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from torch import Tensor, nn
 
@@ -67,20 +67,19 @@ class Smm(IntrinsicReward):
         return nn.functional.cross_entropy(self.classifier(states), skill, reduction="none")
 
 
-class SkillVectorEnv(VectorEnv[Array, Array, Array]):
+class SkillVectorEnv(VectorWrapper[Array, Array, Array, Array, Array]):
     """Appends the one-hot skill of each episode to its states; a skill is drawn uniformly at every start."""
 
-    def __init__(self, base: VectorEnv[Any, Any, Any], skills: int) -> None:
-        space = base.single_observation_space
+    def __init__(self, env: VectorEnv[Any, Any, Any], skills: int) -> None:
+        super().__init__(env)
+        space = env.single_observation_space
         assert isinstance(space, Box)
-        self.base, self.skills = base, skills
-        self.num_envs, self.metadata = base.num_envs, base.metadata
+        self.skills = skills
         low, high = np.append(space.low, np.zeros(skills)), np.append(space.high, np.ones(skills))
         self.single_observation_space = Box(low, high, dtype=np.float64)
-        self.observation_space = batch_space(self.single_observation_space, base.num_envs)
-        self.action_space, self.single_action_space = base.action_space, base.single_action_space
+        self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self._rng = np.random.default_rng()
-        self._skill = np.zeros(base.num_envs, dtype=np.int64)
+        self._skill = np.zeros(env.num_envs, dtype=np.int64)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -89,19 +88,15 @@ class SkillVectorEnv(VectorEnv[Array, Array, Array]):
         if seed is not None:
             numbers = [seed] if isinstance(seed, int) else [s or 0 for s in seed]
             self._rng = np.random.default_rng(numbers)
-        states, info = self.base.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        states, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, dtype=bool))
         self._skill = np.where(mask, self._rng.integers(self.skills, size=self.num_envs), self._skill)
         return self._with_skill(states), info
 
     def step(self, actions: Array) -> Any:
         """Step; the skills stay."""
-        states, *rest = self.base.step(actions)
+        states, *rest = self.env.step(actions)
         return self._with_skill(states), *rest
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Close the environment inside."""
-        self.base.close()
 
     def _with_skill(self, states: Array) -> Array:
         return np.concatenate([states, np.eye(self.skills)[self._skill]], axis=1)

@@ -1,4 +1,4 @@
-"""How an exploration policy becomes the start of a learner.
+"""Policies between this package and Stable-Baselines3: ours as a learner's start, a learner's as one of ours.
 
 TRPO and PPO: exactly. Their Gaussian actor has the same ReLU layers and a state-independent log-std, so the
 weights are copied, and the input's shift and scale are folded into the first layer:
@@ -18,18 +18,23 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Box
-from stable_baselines3.common.policies import ActorCriticPolicy
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.errors import PolicyFileError
+from mepol.sampling.actors import SquashedPolicy
 from mepol.sb3.adapter import Floats
+from mepol.sb3.library import ActorCriticPolicy, SacActor
 
 
-def architecture(hidden: tuple[int, ...]) -> dict[str, Any]:
-    """`policy_kwargs` that give Stable-Baselines3's actor the layers of a GaussianPolicy, and its critic the same."""
+def architecture(hidden: tuple[int, ...], **changes: Any) -> dict[str, Any]:
+    """`policy_kwargs` that give Stable-Baselines3's actor the layers of a GaussianPolicy, and its critic the same.
+
+    changes: further ones, or others. Weights start as torch draws them, unless `ortho_init` is among these.
+    """
     layers = list(hidden)
-    return {"net_arch": {"pi": layers, "vf": layers}, "activation_fn": nn.ReLU, "ortho_init": False}
+    return {"net_arch": {"pi": layers, "vf": layers}, "activation_fn": nn.ReLU, "ortho_init": False, **changes}
 
 
 def check_fit(policy: GaussianPolicy, state_dim: int, action_dim: int, task: str) -> None:
@@ -41,6 +46,7 @@ def check_fit(policy: GaussianPolicy, state_dim: int, action_dim: int, task: str
         )
 
 
+@one_thread()
 @torch.no_grad()
 def write_actor(actor: ActorCriticPolicy, policy: GaussianPolicy) -> None:
     """Make `actor` draw the same actions as `policy`; its value function is left alone."""
@@ -52,8 +58,13 @@ def write_actor(actor: ActorCriticPolicy, policy: GaussianPolicy) -> None:
 
 
 @torch.no_grad()
-def read_actor(actor: ActorCriticPolicy) -> GaussianPolicy:
-    """The actor as a GaussianPolicy, for everything else in this package (saving, filming, measuring)."""
+def read_actor(
+    actor: ActorCriticPolicy, shift: NDArray[np.float64] | None = None, scale: NDArray[np.float64] | None = None
+) -> GaussianPolicy:
+    """The actor as a GaussianPolicy, for everything else in this package (saving, filming, measuring).
+
+    shift, scale: (S,) if the learner was shown (s - shift) / scale; the policy is to be shown s.
+    """
     layers = _actor_layers(actor)
     hidden = tuple(layer.out_features for layer in layers[:-1])
     with torch.random.fork_rng(devices=[]):  # new layers draw weights, though these are overwritten
@@ -62,6 +73,26 @@ def read_actor(actor: ActorCriticPolicy) -> GaussianPolicy:
         target.load_state_dict(source.state_dict())
     assert isinstance(actor.log_std, Tensor)
     policy.log_std.copy_(actor.log_std)
+    for buffer, given in ((policy.shift, shift), (policy.scale, scale)):
+        if given is not None:
+            buffer.copy_(torch.from_numpy(given))
+    return policy
+
+
+@torch.no_grad()
+def read_squashed(actor: SacActor, space: Box, skills: int = 0) -> SquashedPolicy:
+    """SAC's actor as a policy of ours that acts in `space`.
+
+    skills: how many coordinates at the end of its input are SMM's skill; the policy draws them itself.
+    """
+    theirs = [layer for layer in (*actor.latent_pi, actor.mu, actor.log_std) if isinstance(layer, nn.Linear)]
+    *hidden, last = (layer.out_features for layer in theirs[:-1])
+    with torch.random.fork_rng(devices=[]):  # new layers draw weights, though these are overwritten
+        policy = SquashedPolicy(actor.features_dim - skills, last, tuple(hidden), skills)
+    for target, source in zip((*policy.layers, policy.mean, policy.log_std), theirs, strict=True):
+        target.load_state_dict(source.state_dict())
+    policy.low.copy_(torch.from_numpy(space.low))
+    policy.high.copy_(torch.from_numpy(space.high))
     return policy
 
 

@@ -12,8 +12,8 @@ from mepol.envs.gridworld import GridWorldVectorEnv
 from mepol.errors import PolicyFileError
 from mepol.finetuning.goals import near
 from mepol.finetuning.reach import ReachVectorEnv
+from mepol.sb3.actors import architecture, check_fit, in_unit_box, read_actor, read_squashed, write_actor
 from mepol.sb3.adapter import BatchedVecEnv
-from mepol.sb3.initialise import architecture, check_fit, in_unit_box, read_actor, write_actor
 from mepol.sb3.rollout import fill_replay
 
 
@@ -77,3 +77,27 @@ def test_the_replay_buffer_holds_the_exploration_policys_own_steps(env, make_pol
 def test_a_policy_of_another_environment_is_refused(make_policy):
     with pytest.raises(PolicyFileError, match="3 state coordinates to 2 actions, and grid-goal1 has 2 and 2"):
         check_fit(make_policy(3, 2), 2, 2, "grid-goal1")
+
+
+@pytest.mark.parametrize("hidden", [(16, 12), ()])
+def test_the_squashed_policy_acts_as_sacs_own_actor(env, hidden):
+    torch.manual_seed(0)
+    model = SAC("MlpPolicy", env, policy_kwargs={"net_arch": list(hidden)}, device="cpu")
+    with torch.no_grad():
+        model.actor.log_std.bias.copy_(torch.tensor([1.5, -25.0]))  # so that both ends of its range are met
+        model.actor.log_std.weight.mul_(3)
+    before = torch.get_rng_state()
+    ours = read_squashed(model.actor, env.action_space)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert (ours.widths, ours.skills) == ((2, *hidden, 2), 0)
+    obs = np.random.default_rng(0).uniform(-6, 6, (300, 2)).astype(np.float32)
+    mean, log_std, _ = model.actor.get_action_dist_params(torch.from_numpy(obs))
+    assert (log_std.max(), log_std.min()) == (2, -20)
+    still, _ = model.predict(obs, deterministic=True)
+    np.testing.assert_allclose(ours.act(obs, np.random.default_rng(1), deterministic=True), still, atol=1e-6)
+    noise = np.random.default_rng(1).standard_normal(mean.shape, dtype=np.float32)
+    squashed = torch.tanh(mean + log_std.exp() * torch.from_numpy(noise)).detach().numpy()
+    drawn = ours.act(obs, np.random.default_rng(1))
+    np.testing.assert_allclose(drawn, model.policy.unscale_action(squashed), atol=1e-6)
+    assert np.abs(drawn - still).max() > 0.1
+    np.testing.assert_allclose(ours.act(obs[0], np.random.default_rng(1)), drawn[0], atol=1e-6)
