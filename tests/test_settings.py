@@ -152,11 +152,8 @@ def test_settings_of_both_phases_are_changed_by_flat_name() -> None:
 
 def test_an_explorer_brings_its_own_settings_and_takes_them_away() -> None:
     plain = ExploreConfig(env="x")
-    assert (plain.rival, "mixture_size" in flat_settings(plain), "rival" in flat_settings(plain)) == (
-        None,
-        False,
-        False,
-    )
+    assert plain.rival is None
+    assert not {"mixture_size", "rival"} & set(flat_settings(plain))
     with pytest.raises(ConfigError, match="no setting 'mixture_size'"):
         with_settings(plain, {"mixture_size": 3})
     rival = with_settings(plain, {"mixture_size": 3, "explorer": "maxent"})
@@ -213,7 +210,7 @@ def test_an_older_layout_becomes_today_s() -> None:
     learnt = from_json(FinetuneConfig, '{"task": "t", "threads": 2, "checkpoint_minutes": 3}')
     assert learnt.machine == MachineConfig(threads=2, checkpoint_minutes=3.0)
     for both in ({"machine": {}, "threads": 1}, {"checkpoints": [1]}, {"threads": "2"}, {"machine": 3}):
-        with pytest.raises(ConfigError, match="threads|machine"):
+        with pytest.raises(ConfigError, match=r"threads|machine"):
             from_json(ExploreConfig, json.dumps({"env": "x"} | both))
 
 
@@ -232,7 +229,7 @@ def test_an_older_layout_becomes_today_s() -> None:
         (r'{"env": "x", "env_kwargs": {"\udc80": 1}}', "half a character"),
         ('{"env": "x", "env_kwargs": {"a": {"b": -Infinity}}}', "finite"),
         ('{"env": "x", "env_kwargs": {"a": ' + "9" * 4000 + "}}", "cannot be stored"),
-        ('{"env": "x", "env_kwargs": {"a": ' + "[" * 900 + "]" * 900 + "}}", ""),
+        ('{"env": "x", "env_kwargs": {"a": ' + "[" * 900 + "]" * 900 + "}}", "nested at most 16 deep"),
         ('{"env": "x", "env_kwargs": [1]}', "env_kwargs must be an object"),
         ('{"env": "x", "policy": {"hidden": [65536, 65536, 65536]}}', "weights"),
         ('{"env": "x", "explorer": ["maxent"]}', "explorer = .* is not of type str"),
@@ -262,16 +259,12 @@ def test_arguments_of_the_environment_are_stored_and_must_be_plain() -> None:
 
 def test_a_setting_is_described_by_what_stands_beside_it() -> None:
     rows = {row.name: row for row in describe(starting_config("gridworld"))}
-    k, bins, rule = rows["k"], rows["heatmap_bins"], rows["optimiser"]
+    k, bins = rows["k"], rows["heatmap_bins"]
     assert dataclasses.astuple(k) == (
         *("k", "int", 50, "at least 1", "Nearest neighbours of the entropy estimate.", "ascent"),
     )
-    assert (bins.type, bins.allowed, bins.flag, rule.type) == (
-        "int int",
-        "from 1 to 4096",
-        "--heatmap-bins",
-        "adam|sgd",
-    )
+    assert (bins.type, bins.allowed, bins.flag) == ("int int", "from 1 to 4096", "--heatmap-bins")
+    assert rows["optimiser"].type == "adam|sgd"
     assert {row.name for row in rows.values() if row.group == "machine"} == set(MACHINE_SETTINGS)
 
 
