@@ -133,7 +133,7 @@ def test_ctrl_c_leaves_whole_rows_and_a_policy(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert_one_sentence(err, "interrupted")
+    assert_one_sentence(err, "interrupted", f"mepol resume {out} goes on from there")
     rows = Run.open(out).rows()
     assert len(rows) >= 3
     assert [row.epoch for row in rows] == list(range(len(rows)))

@@ -165,7 +165,7 @@ def test_an_existing_run_is_refused_and_left_untouched(tiny: Callable, tmp_path:
         ({"features": "x,x"}, ConfigError, "twice"),
         ({"heatmap_axes": "x"}, ConfigError, "heatmap_axes = 'x' must name two"),
         ({"heatmap_low": (0.0, 0.0), "heatmap_high": (0.0, 1.0)}, ConfigError, "zero-width"),
-        ({"heatmap_low": (float("nan"), 0.0)}, ConfigError, "unbounded"),
+        ({"heatmap_low": (float("nan"), 0.0)}, ConfigError, "finite"),
     ],
 )
 def test_faults_are_named_before_anything_is_written(

@@ -228,6 +228,8 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert "success rate" in capsys.readouterr().out
     assert main(["finetune", "grid-goal2", "--resume", "run", "--iterations", "2"]) == 0
     assert len(FinetuneRun.open(tmp_path / "run").rows()) == 3
+    assert main(["finetune", "grid-goal2", "--resume", "run"]) == 0  # the task's 100 iterations are not asked for
+    assert FinetuneRun.open(tmp_path / "run").config.iterations == 2
     assert main(["finetune", "grid-goal1", "--resume", "run"]) == 2
     assert main(["finetune", "grid-goal2", *small, "--out", "run"]) == 1
     assert main(["finetune"]) == 2

@@ -13,6 +13,8 @@ from mepol.settings.ranges import require_known, shown
 
 MAX_INTEGER = 1 << 64
 """No setting comes near it; larger ones take time to print and to compare."""
+MAX_DEPTH = 16
+"""Tables and lists inside each other, in a table of plain values."""
 
 C = TypeVar("C")
 
@@ -103,17 +105,22 @@ def _build_tuple(arguments: tuple[Any, ...], data: Any, where: str) -> tuple[Any
 # --- Tables of plain values -------------------------------------------------------------------------------------------
 
 
-def require_plain(where: str, value: Any) -> None:
-    """ConfigError unless `value` is what JSON can hold: tables, lists, texts, finite numbers, true, false, null."""
+def require_plain(where: str, value: Any, depth: int = 0) -> None:
+    """ConfigError unless `value` is what JSON can hold: tables, lists, texts, finite numbers, true, false, null.
+
+    depth: tables and lists around it, of which there are at most MAX_DEPTH.
+    """
+    if depth > MAX_DEPTH:
+        raise ConfigError(f"{where} is not possible: it must be nested at most {MAX_DEPTH} deep")
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise ConfigError(f"{where} has the key {shown(key)}, which is no text")
             _require_text(where, key)
-            require_plain(f"{where}[{shown(key)}]", item)
+            require_plain(f"{where}[{shown(key)}]", item, depth + 1)
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
-            require_plain(f"{where}[{i}]", item)
+            require_plain(f"{where}[{i}]", item, depth + 1)
     elif isinstance(value, str):
         _require_text(where, value)
     elif isinstance(value, bool) or value is None:

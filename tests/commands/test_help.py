@@ -1,0 +1,131 @@
+"""Help that fits a screen and says the truth, and commands that are found, started and refused in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mepol.cli import COMMANDS, main
+from mepol.exploration.presets import PRESETS, starting_config
+from mepol.finetuning.presets import default_config
+from mepol.finetuning.tasks import TASKS
+from mepol.settings import describe
+
+
+def run_main(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    capsys.readouterr()
+    try:
+        code = main(arguments)
+    except SystemExit as stop:  # the argument parser's own way to refuse
+        code = stop.code if isinstance(stop.code, int) else 1
+    return code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize("words", [*(f"explore {p}" for p in PRESETS), *(f"finetune {t}" for t in TASKS)])
+def test_the_first_screen_is_a_screen(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--help", "-h"):
+        code, text, err = run_main([*words.split(), flag], capsys)
+        assert (code, err) == (0, "")
+        assert text.startswith(f"usage: mepol {words} ")
+        assert text.count("\n") <= 25
+        assert max(map(len, text.splitlines())) <= 100
+        assert "--help-all" in text
+
+
+def test_help_shows_default_and_range(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = run_main(["explore", "gridworld", "--help"], capsys)
+    assert "  --k INT                  Nearest neighbours of the entropy estimate. [50; at least 1]\n" in text
+    _, text, _ = run_main(["explore", "gridworld", "--fast", "--help"], capsys)
+    assert "--hidden INT ..." in text
+    assert "[64 64; " in text
+
+
+@pytest.mark.parametrize("explorer", ["mepol", "maxent"])
+def test_help_all_lists_every_setting_and_a_rival_s_with_it_alone(
+    explorer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text, _ = run_main(["explore", "mountain-car", "--explorer", explorer, "--help-all"], capsys)
+    assert code == 0
+    rows = [row for row in describe(starting_config("mountain-car", explorer=explorer)) if row.name != "env_kwargs"]
+    for row in rows:
+        assert f"  {row.flag}" in text or f"  --no-{row.flag[2:]}" in text
+        assert row.allowed in text
+    assert ("--mixture-size INT [60; from 0 to 10000]" in text) == (explorer == "maxent")
+    assert max(map(len, text.splitlines())) <= 100
+    code, text, _ = run_main(["finetune", "ant-jump", "--help-all"], capsys)
+    for row in describe(default_config("ant-jump")):
+        assert row.name in ("task", "env") or f"  {row.flag}" in text
+
+
+def test_a_rival_s_settings_are_refused_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run_main(["explore", "mountain-car", "--mixture-size", "3"], capsys)
+    assert code == 2
+    assert "--mixture-size" in err
+    assert run_main(["explore", "mountain-car", "--rival", "3"], capsys)[0] == 2
+    assert run_main(["explore", "mountain-car", "--env-kwargs", "a", "3"], capsys)[0] == 2
+    code, _, err = run_main(["explore", "mountain-car", "--explorer", "nobody"], capsys)
+    assert (code, "explorer = 'nobody' is not one of 'mepol'" in err) == (2, True)
+
+
+def test_hints_after_fast_name_what_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--no-such-flag", "1"], ["--k", "many"], ["--help"]):
+        code, text, err = run_main(["explore", "hand-reach", "--fast", *arguments], capsys)
+        assert code == (0 if arguments == ["--help"] else 2)
+        assert "hand-reach-fast" not in text + err
+
+
+def test_brackets_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run_main(["explore", "gridworld", "--features", "[red]x[/red]"], capsys)
+    assert "'[red]x[/red]'" in err
+    code, text, _ = run_main(["finetune", "[bold]:goal", "--help-all", "--env", "gridworld"], capsys)
+    assert (code, "[bold]:goal" in text) == (0, True)
+
+
+def test_control_characters_of_a_name_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run_main(["evaluate", "no\x1b]52;c;AAAA\x07such"], capsys)
+    assert code == 1
+    assert r"no\x1b]52;c;AAAA\x07such" in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_module(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, err = run_main([name, "--help"], capsys)
+    assert (code, err) == (0, "")
+    assert f"mepol {name}" in text or name == "help"
+
+
+@pytest.mark.parametrize("module", ["mepol", "mepol.cli"])
+def test_python_runs_it_as_a_module(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.startswith("mepol "), done.stderr) == (0, True, "")
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "words"),
+    [
+        ("mujoco", ["explore", "ant", "--epochs", "0"], "mepol[mujoco]"),
+        ("stable_baselines3", ["finetune", "grid-goal1", "--iterations", "0"], "mepol[finetune]"),
+        ("sklearn", ["explore", "mountain-car", "--explorer", "maxent", "--mixture-size", "1"], "mepol["),
+        ("mepol.commands.goals", ["goals", "run"], "cannot import mepol"),
+    ],
+)
+def test_a_missing_module_is_one_sentence(module: str, arguments: list[str], words: str, tmp_path: Path) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; from mepol.cli import main; sys.exit(main({arguments!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith("mepol: ")
+    assert words in done.stderr
+
+
+def test_a_terminal_without_our_letters_is_no_traceback(tmp_path: Path) -> None:
+    code = "import sys; from mepol.cli import main; sys.exit(main(['evaluate', 'ü\\udc80']))"
+    environment = {"PYTHONIOENCODING": "ascii:strict", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert "is not a run directory" in done.stderr
