@@ -15,12 +15,12 @@ import time
 
 import numpy as np
 import torch
+from mepol.finetuning.run import scratch_policy
 
 import mepol
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.finetuning.learners import OffPolicy, OnPolicy
 from mepol.finetuning.presets import default_config
-from mepol.finetuning.run import scratch_policy
 from mepol.finetuning.tasks import TASKS, make_task
 from mepol.sampling.collect import collect
 from mepol.sb3.adapter import BatchedVecEnv

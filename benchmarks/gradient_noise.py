@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from mepol.exploration.environment import domain_of, env_of
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
@@ -27,7 +28,6 @@ from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.make import closing
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import Stream, stream
-from mepol.exploration.environment import domain_of, env_of
 from mepol.neighbours import neighbours
 from mepol.runs.directory import Run
 from mepol.sampling.collect import collect

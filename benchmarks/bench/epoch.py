@@ -28,8 +28,8 @@ from mepol.algorithm import RULES, Batch, GaussianPolicy, KnnLandscape, Step
 from mepol.algorithm.policy import ROWS
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.learner import make_policy, search
-from mepol.exploration.workshop import open_workshop
 from mepol.exploration.presets import preset
+from mepol.exploration.workshop import open_workshop
 from mepol.neighbours import Neighbours
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream

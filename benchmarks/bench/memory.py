@@ -21,8 +21,8 @@ from pathlib import Path
 from mepol.errors import RunError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.learner import MepolExplorer
-from mepol.exploration.workshop import open_workshop
 from mepol.exploration.presets import preset
+from mepol.exploration.workshop import open_workshop
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream
 

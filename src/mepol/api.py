@@ -1,43 +1,48 @@
-"""The front door: explore, look, fine-tune, from Python. The command line does the same through the same rooms."""
+"""The front door's verbs: explore, resume, evaluate, finetune, open. The command line does the same by the same rooms."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mepol.console.progress import telling
-from mepol.envs.make import name_of
+from mepol.console.screen import stdout
+from mepol.envs.coordinates import name_of
+from mepol.envs.domain import Domain
 from mepol.errors import ConfigError
-from mepol.evaluation.assess import Assessment, Protocol
+from mepol.evaluation.assess import Assessment, assess
 from mepol.exploration import drive as exploring
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.explorers import Kind
-from mepol.exploration.presets import PRESETS, Preset, settings_for
+from mepol.exploration.explorers import explorer_kind
+from mepol.exploration.presets import PRESETS, Preset, starting_config
+from mepol.exploration.presets import fast as fast_of
 from mepol.exploration.presets import preset as find_preset
-from mepol.exploration.workshop import GIVEN, Given
-from mepol.run import Run, actor_of, measure
+from mepol.exploration.workshop import Given, domain_of, open_workshop, protocol_of
+from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.presets import default_config
+from mepol.finetuning.start import load_start
+from mepol.finetuning.tasks import TASKS, Task
+from mepol.run import Run
 from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
-from mepol.settings import with_settings
+from mepol.runs.machine import threads_in_force
+from mepol.runs.streams import Stream, stream
+from mepol.settings import GIVEN, with_settings
 
-Features = str | Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+Place = str | Path
 
 
 def explore(
     what: Any,
     *,
     fast: bool = False,
-    out: str | Path | None = None,
+    out: Place | None = None,
     seed: int = 0,
     epochs: int | None = None,
-    features: Features | None = None,
+    features: str | Callable[..., Any] | None = None,
     callbacks: Sequence[Callback] = (),
     env_kwargs: dict[str, Any] | None = None,
     progress: bool = True,
@@ -52,18 +57,188 @@ def explore(
     (`mepol.StopAt`). settings: any setting by its name (`k=10`, `horizon=400`, `hidden=(64, 64)`), and as objects
     `rule`, `policy`, `explorer`, `objective` (docs/extending.md).
 
-    Whatever stops it, `mepol.resume(run.path)` goes on from its last checkpoint, to the same bits.
+    Whatever stops it, `mepol.resume(path)` goes on from its last checkpoint, to the same bits.
 
     >>> import mepol
-    >>> run = mepol.explore("gridworld", fast=True, epochs=1, horizon=100, out="runs/first", progress=False)
-    >>> len(run.metrics["index"])
-    2
+    >>> run = mepol.explore("gridworld", fast=True, epochs=2, horizon=100, out="runs/first", progress=False)
+    >>> run.metrics["epoch"].tolist()
+    [0, 1, 2]
     """
     config, given = _configured(what, fast, seed, epochs, features, env_kwargs, settings)
-    path = _place(out, "explore")
-    with telling(progress, "epoch", config) as report:
+    path = _place(out, "explore", progress)
+    length = (given.explorer or explorer_kind(config.explorer)).length(config)
+    with telling("epoch", length, shown=progress) as report:
         run = exploring.explore(config, path, given=given, callbacks=tuple(callbacks), report=report)
     return Run(run, given)
+
+
+def resume(
+    path: Place | Run,
+    *,
+    length: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    env: Any = None,
+    goal: Callable[..., Any] | None = None,
+    **objects: Any,
+) -> Run:
+    """Continue a run of either phase to its end, or to `length` epochs or iterations; equal to one never stopped.
+
+    env, goal, and objects (`features`, `policy`, `rule`, `explorer`, `objective`): what was handed in when the run was
+    made and no file holds.
+
+    >>> import mepol
+    >>> mepol.resume("runs/gridworld", length=3, progress=False).metrics["epoch"].tolist()
+    [0, 1, 2, 3]
+    """
+    directory = path.directory if isinstance(path, Run) else RunDirectory.open(Path(path))
+    given = path.given if isinstance(path, Run) else Given(env=env, **objects)
+    handed: Any = given
+    if goal is not None:
+        config = directory.config
+        handed = Task(env or config.env, goal, config.horizon)
+    turn = directory.phase.turn
+    total = directory.phase.length(directory.config) if length is None else length
+    with telling(turn, total, shown=progress) as report:
+        directory = directory.phase.resume(
+            directory.path, length=length, given=handed, callbacks=tuple(callbacks), report=report
+        )
+    return Run(directory, given)
+
+
+def open(path: Place, **objects: Any) -> Run:
+    """The run of either phase in the directory `path`; nothing in it is executed.
+
+    objects: what was handed in when it was made and no file holds (`env`, `features`, `policy`).
+
+    >>> import mepol
+    >>> mepol.open("runs/gridworld").finished
+    True
+    """
+    return Run.open(path, Given(**objects))
+
+
+def evaluate(
+    run_or_policy: Any,
+    what: Any = None,
+    *,
+    which: str = "last",
+    trajectories: int = 100,
+    seed: int = 0,
+    **settings: Any,
+) -> Assessment:
+    """Measure on fresh trajectories what a run's policy covers, or any policy in the environment `what`.
+
+    run_or_policy: a run, its directory, something with `act`, or a function of (M, S) observations that gives (M, A)
+    actions. what: a preset, an id or an environment, as in `explore`; a run has its own. settings: of the protocol for a
+    run (`k`, `horizon`, `pairs`); of the exploration otherwise (`features`, `horizon`, `k`).
+
+    >>> import mepol
+    >>> mepol.evaluate("runs/gridworld", trajectories=5).evaluation.particles
+    300
+    """
+    if isinstance(run_or_policy, str | Path):
+        run_or_policy = Run.open(run_or_policy)
+    if isinstance(run_or_policy, Run):
+        return run_or_policy.evaluate(which=which, trajectories=trajectories, seed=seed, **settings)
+    if what is None:
+        raise ConfigError("a policy alone has no environment: say what it acts in, mepol.evaluate(policy, 'ant')")
+    config, given = _configured(what, False, seed, None, settings.pop("features", None), None, settings)
+    with threads_in_force(config.machine), open_workshop(config, given) as workshop:
+        protocol = dataclasses.replace(protocol_of(config), trajectories=trajectories)
+        env = workshop.env(trajectories)
+        return assess(run_or_policy, env, workshop.domain, protocol, seed=stream(seed, Stream.FRESH))
+
+
+def finetune(
+    task_or_goal: str | Callable[..., Any],
+    *,
+    init: Any = None,
+    env: Any = None,
+    out: Place | None = None,
+    seed: int = 0,
+    iterations: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    **settings: Any,
+) -> Run:
+    """Learn a sparse task from what an exploration left, or from scratch.
+
+    task_or_goal: a task (`"ant-jump"`), or a function (M, S) states -> (M,) bool, true where the goal is reached.
+    init: a run, its directory, a policy or a policy file; None for scratch. env: where a goal of one's own is to be
+    reached; by default where `init` explored. settings: any setting by its name (`algo="sac"`, `horizon=400`,
+    `**{"trpo.kl": 0.01}`).
+
+    >>> import mepol
+    >>> goal = lambda states: states[:, 0] > -3
+    >>> settings = {"horizon": 40, "trpo.steps": 80, "hidden": (8,), "progress": False}
+    >>> task = mepol.finetune(goal, init="runs/gridworld", iterations=1, out="runs/task", **settings)
+    >>> task.metrics["iteration"].tolist()
+    [0, 1]
+    """
+    start, name = _start(init)
+    explored = init if isinstance(init, Run) else Run.open(init) if _is_run(init) else None
+    config, task = _task(task_or_goal, env, explored, settings)
+    changes = {"seed": seed, "init": name, **settings}
+    config = with_settings(config, changes if iterations is None else {**changes, "iterations": iterations})
+    path = _place(out, "finetune", progress)
+    with telling("iteration", config.iterations, shown=progress) as report:
+        run = begin_finetuning(
+            config, path, start=start, task=task, explored=explored, callbacks=tuple(callbacks), report=report
+        )
+    return Run(run, explored.given if explored else None)
+
+
+def begin_finetuning(
+    config: FinetuneConfig,
+    path: Path,
+    *,
+    start: Any = None,
+    task: Task | None = None,
+    explored: Run | None = None,
+    callbacks: Sequence[Callback] = (),
+    report: Any = lambda _: None,
+) -> RunDirectory[Any, Any]:
+    """A new fine-tuning run, with what the exploration before it, or its preset, says of the domain."""
+    from mepol.finetuning.drive import finetune as learn  # needs Stable-Baselines3
+
+    if start is None:
+        start = load_start(config.init, config.which)
+    if explored is None and _is_run(config.init):
+        explored = Run.open(config.init)
+
+    def domain(env: Any) -> str:
+        if explored is not None:
+            return explored.domain.to_json()
+        known = TASKS.get(config.task)
+        if known is not None:
+            return dataclasses.replace(domain_of(env, PRESETS[known.explorer].config), env=known.env).to_json()
+        return Domain.of(env, name=config.env or config.task).to_json()
+
+    return learn(config, path, start=start, task=task, domain=domain, callbacks=callbacks, report=report)
+
+
+def presets() -> dict[str, str]:
+    """Names of the presets, with what each is.
+
+    >>> import mepol
+    >>> "gridworld" in mepol.presets()
+    True
+    """
+    return {name: entry.summary for name, entry in PRESETS.items()}
+
+
+def preset(name: str) -> Preset:
+    """A preset: its settings, `config`, and where each value comes from, `sources`.
+
+    >>> import mepol
+    >>> mepol.preset("ant").config.horizon, mepol.preset("ant").sources["k"]
+    (500, 'paper, table MEPOL Parameters')
+    """
+    return find_preset(name)
+
+
+# --- What a user hands in ---------------------------------------------------------------------------------------------
 
 
 def _configured(
@@ -71,35 +246,75 @@ def _configured(
     fast: bool,
     seed: int,
     epochs: int | None,
-    features: Features | None,
+    features: str | Callable[..., Any] | None,
     env_kwargs: dict[str, Any] | None,
     settings: dict[str, Any],
 ) -> tuple[ExploreConfig, Given]:
-    """Settings and objects of an exploration, from what a user hands in."""
-    objects: dict[str, Any] = {}
+    """Settings and objects of an exploration. An object stands in the settings by its name alone."""
+    changes: dict[str, Any] = {"seed": seed, **settings}
+    objects: dict[str, Any] = {name: changes.pop(name) for name in ("policy", "objective") if name in changes}
     for name in ("rule", "explorer"):
-        if name in settings and not isinstance(settings[name], str):
-            objects[name] = settings.pop(name)
-    for name in ("policy", "objective"):
-        if name in settings:
-            objects[name] = settings.pop(name)
+        if name in changes and not isinstance(changes[name], str):
+            objects[name] = changes[name]
+            changes[name] = f"{GIVEN}{objects[name].name}"
+    if features is not None:
+        changes["features"] = features
+        if callable(features):
+            objects["features"], changes["features"] = features, f"{GIVEN}{name_of(features)}"
+    explorer = str(changes.pop("explorer", "mepol"))
     if isinstance(what, str):
-        config = settings_for(what, fast=fast, explorer=settings.pop("explorer", None))
+        config = starting_config(what, explorer=explorer, quick=fast)
     else:
         objects["env"] = what
-        config = settings_for(f"{GIVEN}{name_of(what)}", fast=fast, explorer=settings.pop("explorer", None))
-    changes: dict[str, Any] = {"seed": seed, **settings}
-    if callable(features):
-        objects["features"] = features
-        changes["features"] = f"{GIVEN}{name_of(features)}"
-    elif features is not None:
-        changes["features"] = features
-    if isinstance(objects.get("explorer"), Kind):
-        changes["explorer"] = f"{GIVEN}{objects['explorer'].name}"
-    if "rule" in objects:
-        changes["rule"] = f"{GIVEN}{name_of(objects['rule'])}"
+        config = with_settings(ExploreConfig(env=f"{GIVEN}{name_of(what)}"), {"explorer": explorer})
+        config = fast_of("", config) if fast else config
     if env_kwargs:
         changes["env_kwargs"] = dict(env_kwargs)
     if epochs is not None:
-        changes[exploring.length_name(config, objects.get("explorer"))] = epochs
+        kind = objects.get("explorer") or explorer_kind(explorer)
+        changes[kind.length_name or "epochs"] = epochs
     return with_settings(config, changes), Given(**objects)
+
+
+def _start(init: Any) -> tuple[Any, str]:
+    """What acts in `init`, and its name."""
+    if init is None:
+        return None, "none"
+    if isinstance(init, Run):
+        return init.policy, str(init.path)
+    if isinstance(init, str | Path):
+        return load_start(str(init)), str(init)
+    return init, f"{GIVEN}{type(init).__name__}"
+
+
+def _is_run(init: Any) -> bool:
+    return isinstance(init, str | Path) and (Path(init) / "config.json").is_file()
+
+
+def _task(
+    task_or_goal: Any, env: Any, explored: Run | None, settings: dict[str, Any]
+) -> tuple[FinetuneConfig, Task | None]:
+    """Settings of a task; for a goal of one's own those of the exploration it starts from."""
+    if isinstance(task_or_goal, str) and ":" not in task_or_goal:
+        return default_config(task_or_goal), None
+    place = env if env is not None else explored.given.env or explored.config.env if explored else None
+    if place is None:
+        raise ConfigError("a goal of one's own needs an environment: give env=, or init= with a run")
+    horizon = int(settings.get("horizon", explored.config.horizon if explored else 500))
+    options = {"horizon": horizon}
+    where = place if isinstance(place, str) else f"{GIVEN}{name_of(place)}"
+    if isinstance(task_or_goal, str):
+        return default_config(task_or_goal, where, **options), None
+    name = f"{GIVEN}{name_of(task_or_goal)}"
+    config = default_config(name, where, **options)
+    return config, Task(place, task_or_goal, horizon)
+
+
+def _place(out: Place | None, phase: str, shown: bool) -> Path:
+    """Where a run goes; a temporary place is told."""
+    if out is not None:
+        return Path(out)
+    path = Path(tempfile.mkdtemp(prefix=f"mepol-{phase}-")) / "run"
+    if shown:
+        stdout.print(f"the run goes to {path}, which is temporary: give out= to keep it")
+    return path

@@ -105,7 +105,9 @@ class Run:
         for name in self.directory.phase.metrics.columns:
             values = [getattr(row, name) for row in rows]
             whole = all(isinstance(v, int) for v in values)
-            table[name] = np.array([np.nan if v is None else v for v in values], dtype=np.int64 if whole else np.float64)
+            table[name] = np.array(
+                [np.nan if v is None else v for v in values], dtype=np.int64 if whole else np.float64
+            )
         return table
 
     def frame(self) -> Any:

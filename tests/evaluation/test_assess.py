@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from mepol.exploration.environment import domain_of, env_of, protocol_of
 
 from mepol.envs.domain import Domain
 from mepol.envs.make import closing
@@ -13,7 +14,6 @@ from mepol.errors import ConfigError, EnvironmentFault, PolicyFileError
 from mepol.evaluation import Assessment, Protocol, assess
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import Stream, evaluate_policy, stream
-from mepol.exploration.environment import domain_of, env_of, protocol_of
 from mepol.sampling.actors import Explorer, UniformActor
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from mepol.exploration.environment import domain_of
 
 from mepol import knn_entropy
 from mepol.algorithm.batch import Batch
@@ -16,7 +17,6 @@ from mepol.envs.make import make_env
 from mepol.evaluation import measure_states
 from mepol.exploration.drive import Stream, evaluate_policy, stream
 from mepol.exploration.drive import make_policy as initial_policy
-from mepol.exploration.environment import domain_of
 from mepol.exploration.presets import preset
 
 GRID = Grid((0, 1), ("x", "y"), (0.0, 0.0), (2.0, 2.0), (2, 2))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
+from mepol.exploration.environment import domain_of
 
 from mepol import load_policy
 from mepol.algorithm.config import AscentConfig, PolicyConfig
@@ -30,7 +31,6 @@ from mepol.exploration.drive import (
     standardise_inputs,
     stream,
 )
-from mepol.exploration.environment import domain_of
 from mepol.exploration.presets import preset
 from mepol.runs.directory import TIMES, Run
 from mepol.runs.machine import MachineConfig

@@ -18,8 +18,8 @@ from mepol.exploration.maxent.mixture import (
     mixture_weights,
     simplex_projection,
 )
-from mepol.runs.tensors import tensor_bytes
 from mepol.runs.policies import policy_bytes
+from mepol.runs.tensors import tensor_bytes
 from mepol.sampling.actors import Mixture, UniformActor
 from mepol.sampling.collect import collect
 

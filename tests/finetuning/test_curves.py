@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mepol.finetuning.store import FinetuneRow, FinetuneRun
 from PIL import Image
 
 from mepol.cli import main
@@ -16,7 +17,6 @@ from mepol.errors import RunError
 from mepol.evaluation import mean_interval
 from mepol.finetuning.config import FinetuneConfig, TrpoConfig
 from mepol.finetuning.curves import Curve, learners, learning_band, merged, read_curves
-from mepol.finetuning.store import FinetuneRow, FinetuneRun
 from mepol.runs.machine import MachineConfig
 
 BASE = FinetuneConfig(task="grid-goal1", iterations=4, stop_return=0.95, stop_after=2)

@@ -8,14 +8,14 @@ import sys
 
 import numpy as np
 import pytest
+from mepol.finetuning.run import finetune, measures, resume
+from mepol.finetuning.store import FinetuneRun
 
 from mepol.cli import main
 from mepol.errors import ConfigError, MepolError, RunError
 from mepol.exploration.presets import PRESETS
 from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
 from mepol.finetuning.presets import default_config, task_rows
-from mepol.finetuning.run import finetune, measures, resume
-from mepol.finetuning.store import FinetuneRun
 from mepol.finetuning.tasks import TASKS
 from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import load_policy, save_policy

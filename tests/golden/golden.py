@@ -108,8 +108,8 @@ def digests(run: Path, columns: Iterable[str]) -> dict[str, str]:
             found[name] = _digest_tensors([run / f"{name}.safetensors"])
     if checkpoints := sorted((run / "checkpoints").glob("*.safetensors")):
         found["checkpoint"] = _digest_tensors(checkpoints[-1:])
-    if replay := sorted((run / "replay").glob("*.safetensors")):
-        found["replay"] = _digest_tensors(replay)
+    for part in sorted((run / "replay").glob("*.safetensors")):
+        found[f"replay {part.stem}"] = _digest_tensors([part])
     return found
 
 

@@ -31,7 +31,9 @@ def write(path: Path, text: str) -> Path:
     return path / "rows.csv"
 
 
-@given(st.lists(st.builds(Row, st.integers(-(10**18), 10**18), numbers, st.just("a b"), st.none() | st.integers(0, 99))))
+@given(
+    st.lists(st.builds(Row, st.integers(-(10**18), 10**18), numbers, st.just("a b"), st.none() | st.integers(0, 99)))
+)
 def test_rows_come_back_to_the_last_digit(rows: list[Row]) -> None:
     import tempfile
 

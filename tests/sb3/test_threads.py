@@ -13,13 +13,13 @@ import pytest
 import safetensors.torch
 import torch
 from gymnasium.spaces import Box
+from mepol.finetuning.run import finetune, scratch_policy
 
 from mepol.envs.batched import BatchedEnv
 from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig
 from mepol.finetuning.learners import OnPolicy
 from mepol.finetuning.presets import default_config
 from mepol.finetuning.reach import ReachVectorEnv
-from mepol.finetuning.run import finetune, scratch_policy
 from mepol.sb3.adapter import BatchedVecEnv
 from mepol.sb3.randomness import drawing_from
 

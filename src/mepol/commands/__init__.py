@@ -1,1 +1,1 @@
-"""Commands of the terminal, one a module; `mepol.cli` registers them."""
+"""The command line: one file per command, each with `command(arguments)`."""

@@ -9,11 +9,11 @@ from typing import Annotated
 import tyro
 
 from mepol.commands.help import all_settings, first_screen
-from mepol.console.progress import telling
-from mepol.console.summary import print_summary
 from mepol.commands.terminal import parse_rest, parse_some, resumable
-from mepol.console.screen import stdout
 from mepol.commands.watch import WatchArguments
+from mepol.console.progress import telling
+from mepol.console.screen import stdout
+from mepol.console.summary import print_summary
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import explore

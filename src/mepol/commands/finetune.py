@@ -10,11 +10,11 @@ import gymnasium
 import tyro
 
 from mepol.commands.help import all_settings, first_screen
-from mepol.console.progress import telling
-from mepol.console.summary import print_summary
 from mepol.commands.terminal import parse_rest, parse_some, resumable
-from mepol.console.screen import stdout
 from mepol.commands.watch import LogArguments
+from mepol.console.progress import telling
+from mepol.console.screen import stdout
+from mepol.console.summary import print_summary
 from mepol.errors import ConfigError
 from mepol.exploration.presets import PRESETS
 from mepol.finetuning.config import Algo, FinetuneConfig
@@ -111,7 +111,7 @@ def _default(task: str, env: str) -> FinetuneConfig:
 
 
 def _start(parsed: FinetuneArguments) -> RunDirectory[Any, Any]:
-    from mepol.starting import begin_finetuning  # needs Stable-Baselines3: --help does not
+    from mepol.api import begin_finetuning  # needs Stable-Baselines3: --help does not
 
     config = parsed.config
     path = parsed.out or Path("runs") / default_name(config)

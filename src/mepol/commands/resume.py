@@ -7,10 +7,10 @@ from pathlib import Path
 
 import tyro
 
-from mepol.console.progress import telling
-from mepol.console.summary import print_summary
 from mepol.commands.terminal import parse, resumable
 from mepol.commands.watch import WatchArguments
+from mepol.console.progress import telling
+from mepol.console.summary import print_summary
 from mepol.errors import ConfigError
 from mepol.runs.directory import RunDirectory
 

@@ -12,6 +12,7 @@ import tyro
 from mepol.errors import ConfigError
 from mepol.runs.text import plain
 
+
 def at_least(name: str, value: int, least: int) -> None:
     """ConfigError unless `value` is `least` or more."""
     if value < least:

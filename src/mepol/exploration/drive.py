@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mepol.envs.domain import Domain
 from mepol.errors import ConfigError, RunError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Kind, explorer_kind
@@ -67,7 +66,11 @@ def resume(
             raise ConfigError(f"epochs = {length} is not possible: {kind.name} exploration does not learn")
         run = dataclasses.replace(run, config=with_settings(run.config, {kind.length_name: length}))
     config = run.config
-    with threads_in_force(config.machine), run.held(), open_workshop(config, given, load_domain(run, given)) as workshop:
+    with (
+        threads_in_force(config.machine),
+        run.held(),
+        open_workshop(config, given, load_domain(run, given)) as workshop,
+    ):
         explorer = kind.make(workshop)
         position = restore(run, explorer) or Position(0, 0)
         if kind.length(config) < position.turn:
@@ -77,7 +80,9 @@ def resume(
         run = run.with_config(config)
         explorer.follow(run.rows())
         job = Exploration(run, workshop, explorer, kind)
-        drive(run, job, position, length=kind.length(config), machine=config.machine, callbacks=callbacks, report=report)
+        drive(
+            run, job, position, length=kind.length(config), machine=config.machine, callbacks=callbacks, report=report
+        )
     return run
 
 

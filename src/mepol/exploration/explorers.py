@@ -1,7 +1,7 @@
 """What explores: one protocol, and a table of those that are known. A new one is one file and one line here.
 
-    class Mine(Explorer):                                      # acts, and improves by an epoch at a time
-    mepol.explore("gridworld", explorer=Kind("mine", "...", Mine))
+class Mine(Explorer):                                      # acts, and improves by an epoch at a time
+mepol.explore("gridworld", explorer=Kind("mine", "...", Mine))
 """
 
 from __future__ import annotations

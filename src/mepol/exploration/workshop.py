@@ -125,4 +125,3 @@ def domain_of(env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given
         heatmap_bins=evaluation.heatmap_bins,
         ceiling=config.ceiling,
     )
-

@@ -13,9 +13,7 @@ from mepol.runs.text import label
 COLOURS = ("#0077b6", "#d1495b", "#2a9d8f", "#e9a03b", "#6a4c93", "#8d99ae", "#3a5a40", "#b5651d")
 
 
-def draw_bands(
-    bands: Mapping[str, Band], *, title: str, x: str, y: str, ceiling: float | None = None
-) -> bytes:
+def draw_bands(bands: Mapping[str, Band], *, title: str, x: str, y: str, ceiling: float | None = None) -> bytes:
     """One line a group with its 95 % interval; a group measured once only is a dashed level."""
     figure, (axes,) = new_figure(width=6.4, height=4.0)
     plot_bands(axes, bands)

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-
 INK, ACCENT, MUTED = "#2b2d42", "#0077b6", "#8d99ae"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mepol.exploration.rows import MetricsRow
 from mepol.figures.canvas import ACCENT, INK, MUTED, new_figure, png
 from mepol.runs.text import label
-from mepol.exploration.rows import MetricsRow
 
 
 def draw_curve(rows: Sequence[MetricsRow], title: str, *, ceiling: float | None = None) -> bytes:

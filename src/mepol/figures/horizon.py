@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from mepol.figures.bands import plot_bands
 from mepol.figures.canvas import new_figure, png
 from mepol.runs.groups import Band
-from mepol.runs.text import label
 
 
 def draw_horizons(step: Mapping[str, Band], average: Mapping[str, Band], *, title: str) -> bytes:

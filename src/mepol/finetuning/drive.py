@@ -13,7 +13,7 @@ import numpy as np
 
 from mepol.errors import ConfigError
 from mepol.finetuning.config import FinetuneConfig
-from mepol.finetuning.learners import OffPolicy, OnPolicy, make_learner, seen_by
+from mepol.finetuning.learners import LEARNERS, OffPolicy, OnPolicy
 from mepol.finetuning.rows import FINETUNE, FinetuneRow
 from mepol.finetuning.start import start_policy
 from mepol.finetuning.tasks import Task, find_task, make_task
@@ -164,13 +164,20 @@ def measures(episodes: list[Episode]) -> tuple[float | None, float | None, float
 def _workshop(config: FinetuneConfig, start: Any, given: Task | None) -> Iterator[tuple[Any, OnPolicy | OffPolicy]]:
     """The task's environment, and the learner in it."""
     task = given or find_task(config.task, config.env, config.horizon)
-    base = make_task(task, config.lanes, horizon=config.horizon, threads=config.machine.threads)
-    env = BatchedVecEnv(seen_by(base, config))
+    base = make_task(
+        task,
+        config.lanes,
+        horizon=config.horizon,
+        threads=config.machine.threads,
+        time_limit=config.machine.env_time_limit,
+    )
+    kind = LEARNERS[config.algo]
+    env = BatchedVecEnv(kind.view(base, config))
     try:
         state_dim = int(np.prod(base.single_observation_space.shape or ()))
         begin = start_policy(config, start, state_dim, env.action_space)
         with drawing_from(stream(config.seed, Stream.TASK_LEARNER)):
-            learner = make_learner(env, config, begin, state_dim)
+            learner = kind.make(env, config, begin, state_dim)
         yield base, learner
     finally:
         env.close()

@@ -7,25 +7,21 @@ comes from the seed it is given. So a state between two iterations is networks, 
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import safetensors
-import torch
 from gymnasium.spaces import Box
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from mepol.algorithm.policy import GaussianPolicy, one_thread
-from mepol.errors import CheckpointError
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.intrinsic.icm import Icm
 from mepol.finetuning.intrinsic.pseudocount import Pseudocount
 from mepol.finetuning.intrinsic.reward import IntrinsicReward, ShapedReplay, Weights
-from mepol.finetuning.intrinsic.smm import Smm
-from mepol.runs.files import require_file
-from mepol.runs.tensors import is_intact, tensor_bytes
+from mepol.finetuning.intrinsic.smm import SkillVectorEnv, Smm
+from mepol.finetuning.memory import Memory
 from mepol.runs.state import State
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sb3.actors import architecture, in_unit_box, read_actor, read_squashed, write_actor
@@ -37,12 +33,17 @@ from mepol.sb3.trpo import make_trpo
 
 
 class OnPolicy:
-    """TRPO or PPO whose actor starts as `start`."""
+    """TRPO or PPO, as `make` gives them, whose actor starts as `start`."""
 
-    def __init__(self, env: BatchedVecEnv, config: FinetuneConfig, start: GaussianPolicy) -> None:
+    def __init__(
+        self,
+        env: BatchedVecEnv,
+        config: FinetuneConfig,
+        start: GaussianPolicy,
+        make: Callable[[BatchedVecEnv, FinetuneConfig, dict[str, Any]], Any],
+    ) -> None:
         self._env = env
-        self._value_target = (config.trpo if config.algo == "trpo" else config.ppo).value_target
-        make = _trpo if config.algo == "trpo" else _ppo
+        self._value_target = getattr(config, config.section).value_target
         self.model: Any = make(env, config, architecture(start.widths[1:-1]))
         self._actor: ActorCriticPolicy = self.model.policy
         write_actor(self._actor, start)
@@ -71,11 +72,10 @@ class OnPolicy:
 
 
 class OffPolicy:
-    """SAC, alone or with an intrinsic reward."""
+    """SAC, alone or with the intrinsic reward `method`."""
 
-    def __init__(self, env: BatchedVecEnv, config: FinetuneConfig, state_dim: int) -> None:
-        self._env, self._config = env, config
-        self.method = _intrinsic(config, state_dim, int(np.prod(env.action_space.shape or ())))
+    def __init__(self, env: BatchedVecEnv, config: FinetuneConfig, method: IntrinsicReward | None) -> None:
+        self._env, self._config, self.method = env, config, method
         settings, layers = config.sac, list(config.hidden)
         self.model = SAC(
             "MlpPolicy",
@@ -95,6 +95,7 @@ class OffPolicy:
             weights = config.intrinsic
             self.replay.shape(self.method, Weights(weights.extrinsic_weight, weights.intrinsic_weight))
         ready(self.model)
+        self.memory = Memory(self.replay)
 
     @property
     def replay(self) -> ReplayBuffer:
@@ -146,43 +147,6 @@ class OffPolicy:
         skills = self.method.skills if isinstance(self.method, Smm) else 0
         return read_squashed(self.model.actor, self._env.action_space, skills)
 
-    def segment(self, rows: int) -> bytes:
-        """The newest `rows` rows of the memory, M transitions each, as safetensors."""
-        size = self.replay.buffer_size
-        which = (self.replay.pos - rows + np.arange(rows)) % size
-        tensors = {name: torch.from_numpy(array[which]) for name, array in _columns(self.replay).items()}
-        return tensor_bytes(tensors, {"format": "mepol-replay-1"})
-
-    def recall(self, paths: list[Path], rows_so_far: int) -> None:
-        """Put back what `segment` wrote, oldest first; anything else is a CheckpointError.
-
-        rows_so_far: rows that the run has ever stored. It fixes where in the memory they lie, and so which ones
-        a batch draws.
-        """
-        parts = [(path, _read_segment(path)) for path in paths]
-        columns, replay = _columns(self.replay), self.replay
-        replay.pos = (rows_so_far - sum(len(part["rewards"]) for _, part in parts)) % replay.buffer_size
-        for path, part in parts:
-            if {n: tuple(t.shape[1:]) for n, t in part.items()} != {n: a.shape[1:] for n, a in columns.items()}:
-                raise CheckpointError(f"{path} does not fit this run's memory")
-            which = (replay.pos + np.arange(len(part["rewards"]))) % replay.buffer_size
-            for name, array in columns.items():
-                array[which] = part[name].numpy()
-            replay.pos = (replay.pos + len(which)) % replay.buffer_size
-        replay.full = rows_so_far >= replay.buffer_size
-
-
-def make_learner(
-    env: BatchedVecEnv, config: FinetuneConfig, start: GaussianPolicy, state_dim: int
-) -> OnPolicy | OffPolicy:
-    """The learner that `config.algo` names. Draws initial weights from the global generators.
-
-    state_dim: S without what SMM appends.
-    """
-    if config.section == "sac":
-        return OffPolicy(env, config, state_dim)
-    return OnPolicy(env, config, start)
-
 
 def _trpo(env: BatchedVecEnv, config: FinetuneConfig, networks: dict[str, Any]) -> Any:
     settings = config.trpo
@@ -226,35 +190,47 @@ def _ppo(env: BatchedVecEnv, config: FinetuneConfig, networks: dict[str, Any]) -
         )
 
 
-def _intrinsic(config: FinetuneConfig, state_dim: int, action_dim: int) -> IntrinsicReward | None:
-    settings = config.intrinsic
-    if config.algo == "smm":
-        return Smm(state_dim, settings.skills, settings.skill_sign)
-    if config.algo == "icm":
-        return Icm(state_dim, action_dim)
-    return Pseudocount(state_dim, settings.count_scale) if config.algo == "pseudocount" else None
+# --- The table ------------------------------------------------------------------------------------------------------
 
 
-def _columns(replay: ReplayBuffer) -> dict[str, NDArray[Any]]:
-    return {
-        "observations": replay.observations,
-        "next_observations": replay.next_observations,
-        "actions": replay.actions,
-        "rewards": replay.rewards,
-        "dones": replay.dones,
-        "timeouts": replay.timeouts,
-    }
+@dataclass(frozen=True)
+class Learner:
+    """One that can learn a task.
+
+    make(env, config, start, S): the learner; it draws initial weights from the global generators. `start` is the
+    Gaussian that an on-policy one begins as, S the state's size without what `view` appends.
+    view(env, config): what it sees of the task's environment.
+    """
+
+    name: str
+    make: Callable[[BatchedVecEnv, FinetuneConfig, GaussianPolicy, int], OnPolicy | OffPolicy]
+    view: Callable[[Any, FinetuneConfig], Any] = lambda env, config: env
 
 
-def _read_segment(path: Path) -> dict[str, Tensor]:
-    try:
-        require_file(path)
-        with safetensors.safe_open(path, framework="pt") as file:
-            if (file.metadata() or {}).get("format") != "mepol-replay-1" or not is_intact(path):
-                raise CheckpointError(f"{path} is damaged or not a part of a replay memory")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, safetensors.SafetensorError) as fault:
-        raise CheckpointError(f"cannot read {path}: {fault}") from fault
-    if "rewards" not in tensors or len({len(t) for t in tensors.values()}) != 1:
-        raise CheckpointError(f"{path} is not a part of a replay memory")
-    return tensors
+def _on(make: Callable[..., Any]) -> Callable[..., OnPolicy]:
+    return lambda env, config, start, state_dim: OnPolicy(env, config, start, make)
+
+
+def _off(method: Callable[[FinetuneConfig, int, int], IntrinsicReward | None]) -> Callable[..., OffPolicy]:
+    def make(env: BatchedVecEnv, config: FinetuneConfig, _: GaussianPolicy, state_dim: int) -> OffPolicy:
+        return OffPolicy(env, config, method(config, state_dim, int(np.prod(env.action_space.shape or ()))))
+
+    return make
+
+
+LEARNERS: dict[str, Learner] = {
+    learner.name: learner
+    for learner in (
+        Learner("trpo", _on(_trpo)),
+        Learner("ppo", _on(_ppo)),
+        Learner("sac", _off(lambda config, s, a: None)),
+        Learner(
+            "smm",
+            _off(lambda config, s, a: Smm(s, config.intrinsic.skills, config.intrinsic.skill_sign)),
+            view=lambda env, config: SkillVectorEnv(env, config.intrinsic.skills),
+        ),
+        Learner("icm", _off(lambda config, s, a: Icm(s, a))),
+        Learner("pseudocount", _off(lambda config, s, a: Pseudocount(s, config.intrinsic.count_scale))),
+    )
+}
+"""Who can learn; a new one is a line here and its name in `config.Algo`."""

@@ -1,10 +1,10 @@
 """What a learner starts from: nothing, or whatever an exploration left.
 
-    it left                 TRPO and PPO begin as                                       SAC and the rivals on it
-    a Gaussian policy       exactly that policy                                         fill their memory with it
-    a mixture               its newest policy                                           fill their memory with it
-    uniform actions         a Gaussian with the middle and the spread of the box        fill their memory with it
-    a squashed policy       cannot: a tanh has no equal among clipped Gaussians         fill their memory with it
+it left                 TRPO and PPO begin as                                       SAC and the rivals on it
+a Gaussian policy       exactly that policy                                         fill their memory with it
+a mixture               its newest policy                                           fill their memory with it
+uniform actions         a Gaussian with the middle and the spread of the box        fill their memory with it
+a squashed policy       cannot: a tanh has no equal among clipped Gaussians         fill their memory with it
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check_fit(start: Any, state_dim: int, action_dim: int, task: str) -> None:
     if isinstance(start, Mixture) and len(start.uniform.low) != action_dim:
         raise PolicyFileError(f"the policy has {len(start.uniform.low)} actions, and {task} has {action_dim}")
     widths = getattr(inner, "widths", None)
-    if widths is not None and (widths[0] - getattr(inner, "skills", 0), widths[-1]) != (state_dim, action_dim):
+    if widths is not None and (widths[0], widths[-1]) != (state_dim, action_dim):
         raise PolicyFileError(
             f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "
             f"and {task} has {state_dim} and {action_dim}: it was made for another environment"

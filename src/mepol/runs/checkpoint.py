@@ -148,7 +148,9 @@ def _parts(text: str, path: Path) -> tuple[Part, ...]:
         found = [Part(number, rows, digest) for number, rows, digest in json.loads(text)]
     except (ValueError, TypeError, RecursionError) as fault:
         raise CheckpointError(f"{path} does not say what memory it rests on") from fault
-    sound = all(type(p.number) is type(p.rows) is int and p.number >= 0 < p.rows and type(p.digest) is str for p in found)
+    sound = all(
+        type(p.number) is type(p.rows) is int and p.number >= 0 < p.rows and type(p.digest) is str for p in found
+    )
     if not sound or [p.number for p in found] != sorted({p.number for p in found}):
         raise CheckpointError(f"{path} does not say what memory it rests on")
     return tuple(found)

@@ -11,7 +11,7 @@ from mepol.algorithm.batch import Batch
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Part, Position
 from mepol.runs.directory import RunDirectory
-from mepol.runs.keeper import Kept, Keeper
+from mepol.runs.keeper import Keeper, Kept
 from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import with_header
 

@@ -39,7 +39,9 @@ class Door:
         with self._inside(name) as (folder, last):
             self._require_plain(folder, last, name)
             temporary = f".{last}.{secrets.token_hex(4)}{SUFFIX}"
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+            handle = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder
+            )
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
@@ -61,7 +63,9 @@ class Door:
         """Add `text` to the end of the file `name`, which must be there: one that somebody removed is not made anew."""
         with self._inside(name) as (folder, last):
             self._require_plain(folder, last, name)
-            handle = os.open(last, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            handle = os.open(
+                last, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+            )
             with os.fdopen(handle, "wb", buffering=0) as file:
                 rest = memoryview(text.encode())
                 while rest:

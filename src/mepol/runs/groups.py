@@ -162,7 +162,9 @@ def band_of(curves: Sequence[NDArray[np.float64]], *, between: bool = True) -> B
     if not curves:
         return None
     x = min(curves, key=lambda c: c[-1, 0])[:, 0] if between else np.unique(np.concatenate([c[:, 0] for c in curves]))
-    values = np.stack([(_between if between else _at)(c, x) for c in curves])  # (seeds, points), NaN where there is none
+    values = np.stack(
+        [(_between if between else _at)(c, x) for c in curves]
+    )  # (seeds, points), NaN where there is none
     intervals = [mean_interval(column[np.isfinite(column)].tolist()) for column in values.T]
     return Band(
         x,

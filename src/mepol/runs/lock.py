@@ -12,7 +12,6 @@ from pathlib import Path
 from mepol.errors import RunError
 
 
-
 @contextmanager
 def hold(path: Path) -> Iterator[None]:
     """Hold the directory `path` for this process; a second is refused.

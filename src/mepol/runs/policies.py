@@ -1,10 +1,10 @@
 """Whatever acts as a file: safetensors, with what it is rebuilt from in the header. No code, no pickle.
 
-    format             what acts                                              written by
-    mepol-policy-1     a diagonal Gaussian                                    MEPOL, random, TRPO, PPO
-    mepol-mixture-1    uniform actions and any number of Gaussians            MaxEnt, uniform
-    mepol-squashed-1   SAC's Gaussian behind a tanh, with skills or without   SAC, SMM, ICM, Pseudocount
-    mepol-given-1      a policy class of the user's own                       whoever hands one in, and again to load it
+format             what acts                                              written by
+mepol-policy-1     a diagonal Gaussian                                    MEPOL, random, TRPO, PPO
+mepol-mixture-1    uniform actions and any number of Gaussians            MaxEnt, uniform
+mepol-squashed-1   SAC's Gaussian behind a tanh, with skills or without   SAC, SMM, ICM, Pseudocount
+mepol-given-1      a policy class of the user's own                       whoever hands one in, and again to load it
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ def _plan_squashed(header: dict[str, str], layout: Layout, path: Path) -> tuple[
     if not (text.isdecimal() and text.isascii() and len(text) < 5):
         raise PolicyFileError(f"{path} has an unreadable header")
     with torch.device("meta"):  # shapes alone
-        wanted = {name: (list(t.shape), "F32") for name, t in SquashedPolicy(widths, int(text)).state_dict().items()}
+        blank = SquashedPolicy(widths[0], widths[-1], widths[1:-1], int(text))
+    wanted = {name: (list(t.shape), "F32") for name, t in blank.state_dict().items()}
     if layout != wanted:
         raise PolicyFileError(f"{path} does not hold the tensors of a squashed policy with widths {widths}")
     return widths, int(text)
@@ -217,7 +218,8 @@ def _plan_squashed(header: dict[str, str], layout: Layout, path: Path) -> tuple[
 def _build_squashed(plan: tuple[tuple[int, ...], int], tensors: Mapping[str, Tensor], path: Path) -> SquashedPolicy:
     if not bool((tensors["low"] <= tensors["high"]).all()):
         raise PolicyFileError(f"{path} holds impossible bounds of actions")
-    policy = SquashedPolicy(*plan)
+    widths, skills = plan
+    policy = SquashedPolicy(widths[0], widths[-1], widths[1:-1], skills)
     policy.load_state_dict(tensors)
     return policy
 
@@ -236,7 +238,9 @@ def _plan_given(header: dict[str, str], layout: Layout, path: Path) -> tuple[str
 def _build_given(plan: Any, tensors: Mapping[str, Tensor], path: Path) -> Actor:
     (name, layout), into = plan
     if into is None:
-        raise PolicyFileError(f"{path} holds a policy of the class {name[:80]!r}, which is not ours: hand one in to load it")
+        raise PolicyFileError(
+            f"{path} holds a policy of the class {name[:80]!r}, which is not ours: hand one in to load it"
+        )
     own = into.state_dict()
     if {n: list(t.shape) for n, t in own.items()} != {n: shape for n, (shape, _) in layout.items()}:
         raise PolicyFileError(f"{path} does not fit the {type(into).__name__} that was handed in")
@@ -269,7 +273,11 @@ FORMATS: dict[str, Format] = {
             _build_gaussian,
         ),
         Format(
-            _file("mepol-mixture-1"), lambda actor: isinstance(actor, Mixture), _pack_mixture, _plan_mixture, _build_mixture
+            _file("mepol-mixture-1"),
+            lambda actor: isinstance(actor, Mixture),
+            _pack_mixture,
+            _plan_mixture,
+            _build_mixture,
         ),
         Format(
             _file("mepol-squashed-1"),

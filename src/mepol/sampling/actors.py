@@ -112,6 +112,8 @@ class Mixture:
         return actions
 
     def _drawn(self, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        if not self.policies:  # nothing to choose: uniform actions alone draw no more than they need
+            return np.zeros(m, dtype=np.int64)
         return rng.choice(len(self.weights), m, p=self.weights)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
@@ -53,10 +54,9 @@ class MaxEntExplorer(Explorer):
         """The mixture's policies; a checkpoint of a later round is given as many to fill."""
         if turn != len(self.mixture.policies):
             size, kind = (self.domain.state_dim, self.domain.action_dim), self.config.rival.mixture_weights
-            self.mixture = self.mixture.with_policies(
-                tuple(GaussianPolicy(*size, self.config.policy.hidden) for _ in range(turn)),
-                mixture_weights(1 + turn, kind if turn else "uniform"),
-            )
+            blank = tuple(GaussianPolicy(*size, self.config.policy.hidden) for _ in range(turn))
+            weights = mixture_weights(1 + turn, kind if turn else "uniform")
+            self.mixture = dataclasses.replace(self.mixture, policies=blank, weights=weights)
         return State({f"policy.{i}": policy for i, policy in enumerate(self.mixture.policies)}, {})
 
     def _roll(self, r: int, mixture: Mixture) -> NDArray[np.float64]:
