@@ -17,10 +17,11 @@ import os as _os
 def _load_torch() -> None:
     """Load torch with its libraries set as runs need them; they read this when they are loaded or first used.
 
-    Where a program has used torch before, it comes too late and changes nothing. The environment is as before afterwards.
+    Where a program has used torch before, it comes too late and changes nothing. The environment is as before
+    afterwards.
     """
     wanted = {
-        # Long sums cut alike whatever the number of threads: without it a run on two cores would not repeat one on four.
+        # Long sums cut alike whatever the number of threads: else a run on two cores would not repeat one on four.
         "MKL_CBWR": "AUTO,STRICT",
         # A thread waits for the others a few microseconds at full speed, then sleeps. The default is to go on for
         # milliseconds, which makes two runs on one machine ten times slower than one (docs/performance.md).

@@ -1,4 +1,4 @@
-"""The front door's verbs: explore, resume, evaluate, finetune, open. The command line does the same by the same rooms."""
+"""The front door's verbs: explore, resume, evaluate, finetune, open; what the command line does, from Python."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ def evaluate(
     """Measure on fresh trajectories what a run's policy covers, or any policy in the environment `what`.
 
     run_or_policy: a run, its directory, something with `act`, or a function of (M, S) observations that gives (M, A)
-    actions. what: a preset, an id or an environment, as in `explore`; a run has its own. settings: of the protocol for a
-    run (`k`, `horizon`, `pairs`); of the exploration otherwise (`features`, `horizon`, `k`).
+    actions. what: a preset, an id or an environment, as in `explore`; a run has its own. settings: of the protocol
+    for a run (`k`, `horizon`, `pairs`); of the exploration otherwise (`features`, `horizon`, `k`).
 
     >>> import mepol
     >>> mepol.evaluate("runs/gridworld", trajectories=5).evaluation.particles
@@ -301,12 +301,11 @@ def _task(
     if place is None:
         raise ConfigError("a goal of one's own needs an environment: give env=, or init= with a run")
     horizon = int(settings.get("horizon", explored.config.horizon if explored else 500))
-    options = {"horizon": horizon}
     where = place if isinstance(place, str) else f"{GIVEN}{name_of(place)}"
     if isinstance(task_or_goal, str):
-        return default_config(task_or_goal, where, **options), None
+        return default_config(task_or_goal, where, horizon=horizon), None
     name = f"{GIVEN}{name_of(task_or_goal)}"
-    config = default_config(name, where, **options)
+    config = default_config(name, where, horizon=horizon)
     return config, Task(place, task_or_goal, horizon)
 
 

@@ -28,7 +28,7 @@ def test_a_run_gives_what_it_gave_before(folder: Path, name: str) -> None:
     if processor() in KNOWN["digests"]:  # the last digit is this processor's own
         ours = digests(run, known)
         known_digests = KNOWN["digests"][processor()][name]
-        # A part of a replay memory is kept for as long as a checkpoint needs it: the newest always, an older one may go.
+        # A part of a replay memory is kept while a checkpoint needs it: the newest always, an older one may go.
         parts = sorted(key for key in known_digests if key.startswith("replay"))
         gone = [key for key in parts[:-1] if key not in ours]
         assert {key: ours.get(key) for key in known_digests if key not in gone} == {

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,12 +23,14 @@ Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray
 ROWS = 2000  # states a pass: the activations of so many stay in cache, those of a batch do not (docs/performance.md)
 
 
-def one_thread() -> AbstractContextManager[None]:
+@contextmanager
+def one_thread() -> Iterator[None]:
     """Products as small as a policy's run faster on one thread, and round alike whatever the number of cores.
 
     The number belongs to the process. Threads that act at once are therefore to be started within this context.
     """
-    return torch_threads(1)
+    with torch_threads(1):
+        yield
 
 
 class Stateful(Protocol):

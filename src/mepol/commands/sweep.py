@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -16,18 +16,9 @@ from mepol.commands.compare import write_comparison
 from mepol.commands.terminal import at_least, parse
 from mepol.console.screen import stderr, stdout
 from mepol.errors import ConfigError, RunError
-from mepol.exploration.sweep import (
-    Member,
-    Outcome,
-    Study,
-    log_path,
-    read_study,
-    run_members,
-    seeds_of,
-    study_of,
-    write_summary,
-)
-from mepol.runs.directory import Run
+from mepol.exploration.study import Member, Study, read_study, seeds_of, study_of
+from mepol.exploration.sweep import Outcome, log_path, run_members, write_summary
+from mepol.runs.directory import RunDirectory
 from mepol.runs.groups import Group
 
 
@@ -101,7 +92,12 @@ def _assignment(text: str) -> tuple[str, object]:
 
 
 def _with_progress(members: Sequence[Member], jobs: int) -> list[Outcome]:
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     said: dict[str, str] = {}
     with Progress(*columns, console=stdout, disable=not stdout.is_terminal) as bar:
         tasks: dict[str, TaskID] = {}
@@ -109,7 +105,7 @@ def _with_progress(members: Sequence[Member], jobs: int) -> list[Outcome]:
         def report(outcomes: Sequence[Outcome]) -> None:
             for o in outcomes:
                 if o.member.name not in tasks:
-                    tasks[o.member.name] = bar.add_task(o.member.name, total=o.member.config.length)
+                    tasks[o.member.name] = bar.add_task(o.member.name, total=o.length)
                 bar.update(tasks[o.member.name], completed=o.epoch, description=f"{o.member.name} {o.state}")
                 if o.state != said.get(o.member.name, "waiting"):
                     said[o.member.name] = o.state
@@ -122,12 +118,12 @@ def _line(outcome: Outcome) -> str:
     text = f"{outcome.member.name}: {outcome.state}"
     if outcome.state == "failed":
         return f"{text} at epoch {outcome.epoch}: {outcome.reason} (log {log_path(outcome.member)})"
-    return f"{text}, epoch {outcome.epoch}/{outcome.member.config.length}"
+    return f"{text}, epoch {outcome.epoch}/{outcome.length}"
 
 
 def _groups(outcomes: Sequence[Outcome]) -> list[Group]:
     """Finished members by variant, under the study's own names."""
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[RunDirectory[Any, Any]]] = {}
     for outcome in outcomes:
-        found.setdefault(outcome.member.variant, []).append(Run.open(outcome.member.path))
+        found.setdefault(outcome.member.variant, []).append(RunDirectory.open(outcome.member.path))
     return [Group(name, tuple(runs)) for name, runs in found.items()]

@@ -10,7 +10,7 @@ from mepol.errors import ConfigError, RunError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Kind, explorer_kind
 from mepol.exploration.rows import EXPLORE, MetricsRow
-from mepol.exploration.workshop import Given, Workshop, open_workshop
+from mepol.exploration.workshop import NOTHING, Given, Workshop, open_workshop
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Position, restore
 from mepol.runs.directory import RunDirectory
@@ -28,7 +28,7 @@ def explore(
     config: ExploreConfig,
     out: Path,
     *,
-    given: Given = Given(),
+    given: Given = NOTHING,
     callbacks: Sequence[Callback] = (),
     report: Report = lambda _: None,
 ) -> ExploreRun:
@@ -51,11 +51,11 @@ def resume(
     path: Path,
     *,
     length: int | None = None,
-    given: Given = Given(),
+    given: Given = NOTHING,
     callbacks: Sequence[Callback] = (),
     report: Report = lambda _: None,
 ) -> ExploreRun:
-    """Continue the run in `path` to its end, or to epoch `length`; the result equals an uninterrupted run's, bit for bit.
+    """Continue the run in `path` to its end, or to epoch `length`; equal, bit for bit, to a run never stopped.
 
     Everything is read and checked before anything on disk is changed.
     """

@@ -57,10 +57,12 @@ class Explorer(ABC):
         return State({}, {})
 
     def recall(self, position: Position, part: Callable[[int], Path]) -> None:
-        """Put back what is not in the state."""
+        """Put back what is not in the state: nothing, for one without a memory."""
+        return None
 
     def follow(self, rows: Sequence[MetricsRow]) -> None:
         """Take up a run with these rows behind it: one that was stopped is judged as one never stopped."""
+        return None
 
     def policy_bytes(self) -> bytes:
         """What acts, as a file."""

@@ -37,6 +37,9 @@ class Given:
     objective: Callable[[Batch, Domain], Any] | None = None
 
 
+NOTHING = Given()
+
+
 @dataclass(frozen=True)
 class Workshop:
     """Environment, domain and settings of one run."""
@@ -84,7 +87,7 @@ def protocol_of(config: ExploreConfig, trajectories: int | None = None) -> Proto
 
 
 @contextmanager
-def open_workshop(config: ExploreConfig, given: Given = Given(), domain: Domain | None = None) -> Iterator[Workshop]:
+def open_workshop(config: ExploreConfig, given: Given = NOTHING, domain: Domain | None = None) -> Iterator[Workshop]:
     """The environments of a run; every fault of settings and environment is named here, before anything is written.
 
     domain: what is stored of it, for a run that exists; else it is read off the environment.
@@ -111,7 +114,7 @@ def environments_of(config: ExploreConfig, given: Given | None = None) -> Enviro
     )
 
 
-def domain_of(env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given = Given()) -> Domain:
+def domain_of(env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given = NOTHING) -> Domain:
     """What `env` says of itself under the settings of a run."""
     evaluation = config.evaluation
     return Domain.of(

@@ -53,7 +53,7 @@ class Curve:
 
     seed: int
     start: str
-    """Name of what it started from, with that one's own seed: two runs of one seed from two explorers are two curves."""
+    """Name of what it started from, with its seed: two runs of one seed from two explorers are two curves."""
     rows: tuple[FinetuneRow, ...]
     solved: bool
     """It was cut short by `stop_return`, and would have gone on as it was."""
@@ -171,10 +171,10 @@ def curves_csv(found: Sequence[Learner]) -> str:
         for curve in learner.curves:
             for row in curve.rows:
                 values = (getattr(row, measure) for measure in MEASURES)
-                cells = (None if v is None else float(f"{v:.6g}") for v in values)
+                cells: Any = [None if v is None else float(f"{v:.6g}") for v in values]
                 ended = "solved" if curve.solved and row is curve.rows[-1] else ""
-                head = (learner.task, learner.name, curve.seed, row.iteration, row.samples)
-                lines.append(TABLE.line(CurveRow(*head, *cells, ended, curve.start)))
+                place: Any = (learner.task, learner.name, curve.seed, row.iteration, row.samples)
+                lines.append(TABLE.line(CurveRow(*place, *cells, ended, curve.start)))
     return TABLE.head + "".join(lines)
 
 

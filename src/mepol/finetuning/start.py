@@ -48,7 +48,7 @@ def start_policy(config: FinetuneConfig, start: Any, state_dim: int, box: Any) -
         return start.policies[-1] if start.policies else as_wide_as(box, config, state_dim)
     if config.on_policy:
         raise ConfigError(
-            f"init = {config.init!r} is not possible with {config.algo}: a {type(start).__name__} is no Gaussian policy; "
+            f"init = {config.init!r} is not possible with {config.algo}: a {type(start).__name__} is no Gaussian; "
             "start from an exploration, or use sac, which fills its memory with it"
         )
     return scratch_policy(config, state_dim, action_dim)

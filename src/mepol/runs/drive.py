@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -72,8 +71,8 @@ def drive(
     rows = run.rows()
     best = max((score for row in rows if (score := getattr(row, run.phase.score)) is not None), default=None)
     stop = False
-    often = {"turns": machine.checkpoint_epochs, "minutes": machine.checkpoint_minutes}
-    with Keeper(run, job, position, **often) as keeper:
+    turns, minutes = machine.checkpoint_epochs, machine.checkpoint_minutes
+    with Keeper(run, job, position, turns=turns, minutes=minutes) as keeper:
         for number in range(position.turn, length + 1):
             last = stop or number == length or job.is_enough(rows)
             done = job.turn(number, keeper.position.samples, last=last)
@@ -88,13 +87,8 @@ def drive(
                 keeper.advance(done.samples, done.parts)
             progress = Progress(done.row, length, job.actor(), done.batch, run, done.extra)
             report(progress)
-            # All are asked, also when one has said stop already.
-            stop = any([callback(progress) is True for callback in callbacks])
+            answers = [callback(progress) for callback in callbacks]  # all are asked, also after one has said stop
+            stop = True in answers
             if last:
                 break
         run.sync_rows()
-
-
-def with_length(config: Any, name: str, length: int) -> Any:
-    """`config` with its number of turns replaced."""
-    return dataclasses.replace(config, **{name: length})

@@ -19,7 +19,10 @@ from pathlib import Path, PurePosixPath
 from mepol.errors import RunError
 
 SUFFIX = ".mepol-tmp"  # of files that are being written
-_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
+_GROW = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | _SAFE
+_LOOK = os.O_RDONLY | os.O_NONBLOCK | _SAFE
 
 
 class Door:
@@ -71,6 +74,12 @@ class Door:
                 while rest:
                     rest = rest[file.write(rest) or 0 :]
 
+    def open_log(self, name: str) -> int:
+        """A descriptor that adds to the plain file `name`, which is made where it is not there; to be closed."""
+        with self._inside(name) as (folder, last):
+            self._require_plain(folder, last, name)
+            return os.open(last, _GROW | os.O_CREAT, 0o644, dir_fd=folder)
+
     def sync(self, name: str) -> None:
         """Wait until what was appended to `name` would survive a power cut."""
         with self._inside(name) as (folder, last):
@@ -101,7 +110,7 @@ class Door:
         """Remove the temporary files that a killed `write` left in the root and in `folders`."""
         for name in ("", *folders):
             with self._inside(f"{name}/x" if name else "x") as (folder, _):
-                for entry in os.listdir(folder):
+                for entry in os.listdir(folder):  # noqa: PTH208  a descriptor, not a path
                     if entry.startswith(".") and entry.endswith((SUFFIX, ".tmp")):
                         with suppress(OSError):
                             os.unlink(entry, dir_fd=folder)
@@ -116,7 +125,7 @@ class Door:
             at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 for part in parts[:-1]:
-                    below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+                    below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | _SAFE, dir_fd=at)
                     os.close(at)
                     at = below
                 yield at, parts[-1]

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-import torch
-
+from mepol.neighbours import torch_threads
 from mepol.settings import at_least, check, within
 
 
@@ -38,12 +37,8 @@ class MachineConfig:
 @contextmanager
 def threads_in_force(machine: MachineConfig) -> Iterator[None]:
     """Within the block torch works on the machine's threads; afterwards on as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(machine.cores)
-    try:
+    with torch_threads(machine.cores):
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 MACHINE_SETTINGS = tuple(item.name for item in fields(MachineConfig))

@@ -44,7 +44,7 @@ class Phase(Generic[C, R]):
     protocol: Callable[[C], Protocol]
     """How it is measured."""
     resume: Callable[..., Any]
-    """resume(path, length=None, given=None, callbacks=(), report=...) -> the run, taken up again and brought to its end."""
+    """resume(path, length=None, given=None, callbacks=(), report=...) -> the run, brought to its end."""
     details: Table[Any] | None = None
     """A second table, with any number of rows a turn."""
 

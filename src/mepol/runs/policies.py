@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -74,8 +75,6 @@ def with_header(data: bytes, header: Mapping[str, str]) -> bytes:
     start = 8 + int.from_bytes(data[:8], "little")
     known = json.loads(data[8:start])["__metadata__"]
     known.pop("sha256", None)
-    import safetensors.torch
-
     return tensor_bytes(safetensors.torch.load(data), {**known, **header})
 
 

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mepol.envs.batched import Array
-from mepol.sampling.collect import check_spaces, guard
+from mepol.envs.contract import check_spaces, guard
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
