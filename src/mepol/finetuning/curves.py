@@ -174,7 +174,7 @@ def curves_csv(found: Sequence[Learner]) -> str:
                 cells: Any = [None if v is None else float(f"{v:.6g}") for v in values]
                 ended = "solved" if curve.solved and row is curve.rows[-1] else ""
                 place: Any = (learner.task, learner.name, curve.seed, row.iteration, row.samples)
-                lines.append(TABLE.line(CurveRow(*place, *cells, ended, curve.start)))
+                lines.append(TABLE.line(CurveRow(*place, *cells, ended, curve.start)))  # type: ignore[call-arg]
     return TABLE.head + "".join(lines)
 
 
