@@ -15,7 +15,7 @@ COLUMNS = 4  # panels a row
 
 
 def draw_growth(panels: Mapping[str, Mapping[str, Curve]]) -> bytes:
-    """A PNG: one panel a size that grows, named by its x axis; in each one line a part of an epoch, named by its label."""
+    """A PNG with one panel a size that grows, named by its x axis, and in each one line a part of an epoch."""
     figure, places = new_figure(len(panels), width=3.2, height=3.2, columns=COLUMNS)
     for axes, (label, curves) in zip(places, panels.items(), strict=True):
         for i, (name, curve) in enumerate(curves.items()):
