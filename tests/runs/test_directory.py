@@ -170,3 +170,14 @@ def test_a_stored_run_imports_no_module_unasked(run: RunDirectory, monkeypatch: 
     assert "antigravity" not in sys.modules
     monkeypatch.setenv("MEPOL_MODULES", "other,antigravity")
     assert RunDirectory.open(run.path).config.env == "antigravity:Flight-v0"
+
+
+def test_a_rewound_run_keeps_the_steps_that_led_nowhere(run: RunDirectory) -> None:
+    """A step that was tried and taken back may have no finite entropy or KL; it is part of the record all the same."""
+    steps = (Step(True, 1e-5, 1.25, 0.1, 20.0), Step(False, 5e-6, math.nan, math.inf, 1.0))
+    for epoch in (0, 1):
+        run.append(MetricsRow(epoch, 24 * epoch), steps_of(Epoch(epoch, 24, 1.0, steps)))
+    whole = (run.path / "steps.csv").read_text().splitlines()
+    run.rewind(1)
+    assert (run.path / "steps.csv").read_text().splitlines() == whole[:3]
+    assert [row.epoch for row in run.rows()] == [0]

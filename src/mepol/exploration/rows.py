@@ -73,6 +73,6 @@ EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
         domain=domain_of,
         protocol=protocol_of,
         resume=_resume,
-        details=Table("steps.csv", StepRow),
+        details=Table("steps.csv", StepRow, finite=False),
     )
 )
