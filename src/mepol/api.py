@@ -92,30 +92,31 @@ def resume(
     [0, 1, 2, 3]
     """
     directory = path.directory if isinstance(path, Run) else RunDirectory.open(Path(path))
-    given = path.given if isinstance(path, Run) else Given(env=env, **objects)
-    handed: Any = given
+    given: Any = path.given if isinstance(path, Run) else Given(env=env, **objects)
     if goal is not None:
-        config = directory.config
-        handed = Task(env or config.env, goal, config.horizon)
+        given = Task(env or directory.config.env, goal, directory.config.horizon)
     turn = directory.phase.turn
     total = directory.phase.length(directory.config) if length is None else length
     with telling(turn, total, shown=progress) as report:
         directory = directory.phase.resume(
-            directory.path, length=length, given=handed, callbacks=tuple(callbacks), report=report
+            directory.path, length=length, given=given, callbacks=tuple(callbacks), report=report
         )
     return Run(directory, given)
 
 
-def open(path: Place, **objects: Any) -> Run:
+def open(path: Place, *, goal: Callable[..., Any] | None = None, **objects: Any) -> Run:
     """The run of either phase in the directory `path`; nothing in it is executed.
 
-    objects: what was handed in when it was made and no file holds (`env`, `features`, `policy`).
+    goal, objects: what was handed in when it was made and no file holds (`env`, `features`, `policy`).
 
     >>> import mepol
     >>> mepol.open("runs/gridworld").finished
     True
     """
-    return Run.open(path, Given(**objects))
+    if goal is None:
+        return Run.open(path, Given(**objects))
+    directory = RunDirectory.open(Path(path))
+    return Run(directory, Task(objects.get("env") or directory.config.env, goal, directory.config.horizon))
 
 
 def evaluate(
@@ -186,7 +187,7 @@ def finetune(
         run = begin_finetuning(
             config, path, start=start, task=task, explored=explored, callbacks=tuple(callbacks), report=report
         )
-    return Run(run, explored.given if explored else None)
+    return Run(run, task if task is not None else explored.given if explored else None)
 
 
 def begin_finetuning(

@@ -36,11 +36,12 @@ class Run:
     ['cells', 'discrete_entropy', 'entropy']
     """
 
-    def __init__(self, directory: RunDirectory[Any, Any], given: Given | None = None) -> None:
+    def __init__(self, directory: RunDirectory[Any, Any], given: Any = None) -> None:
+        """given: objects that no file holds: a Given of an exploration, the Task of a fine-tuning."""
         self.directory, self.given = directory, given or Given()
 
     @staticmethod
-    def open(path: str | Path, given: Given | None = None) -> Run:
+    def open(path: str | Path, given: Any = None) -> Run:
         """The run in the directory `path`."""
         return Run(RunDirectory.open(Path(path)), given)
 
@@ -90,9 +91,8 @@ class Run:
         path = self.directory.policy_path(which)
         if which == "best" and not path.exists():
             path = self.directory.policy_path("last")
-        into = None
-        if self.given.policy is not None:
-            into = self.given.policy(self.domain.state_dim, self.domain.action_dim)
+        make = getattr(self.given, "policy", None)
+        into = None if make is None else make(self.domain.state_dim, self.domain.action_dim)
         return load_policy(path, into)
 
     # --- what it measured -------------------------------------------------------------------------------------------
