@@ -16,7 +16,7 @@ from mepol.errors import ConfigError
 from mepol.evaluation.assess import Assessment, assess
 from mepol.exploration import drive as exploring
 from mepol.exploration.asked import configured
-from mepol.exploration.explorers import explorer_kind
+from mepol.exploration.explorers import kind_of
 from mepol.exploration.presets import PRESETS, Preset
 from mepol.exploration.presets import preset as find_preset
 from mepol.exploration.workshop import Given, domain_of, open_workshop, protocol_of
@@ -65,7 +65,7 @@ def explore(
     """
     config, given = configured(what, fast, seed, epochs, features, env_kwargs, settings)
     path = _place(out, "explore", progress)
-    length = (given.explorer or explorer_kind(config.explorer)).length(config)
+    length = kind_of(config, given).length(config)
     with telling("epoch", length, shown=progress) as report:
         run = exploring.explore(config, path, given=given, callbacks=tuple(callbacks), report=report)
     return Run(run, given)
@@ -95,7 +95,7 @@ def resume(
     if goal is not None:
         given = Task(env or directory.config.env, goal, directory.config.horizon)
     turn = directory.phase.turn
-    total = directory.phase.length(directory.config) if length is None else length
+    total = directory.phase.length(directory.config, given) if length is None else length
     with telling(turn, total, shown=progress) as report:
         directory = directory.phase.resume(
             directory.path, length=length, given=given, callbacks=tuple(callbacks), report=report

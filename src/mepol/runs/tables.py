@@ -94,7 +94,9 @@ class Table(Generic[R]):
         if len(cells) != len(columns):
             raise RunError(f"{where}: {len(cells)} cells, where {len(columns)} columns are")
         try:
-            values = {name: _value(text, *kind, self.finite) for name, kind, text in zip(columns, kinds, cells, strict=True)}
+            values = {
+                name: _value(text, *kind, self.finite) for name, kind, text in zip(columns, kinds, cells, strict=True)
+            }
         except ValueError as fault:
             raise RunError(f"{where}: {fault}") from fault
         return self.row(**values)
