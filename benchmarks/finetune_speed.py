@@ -15,12 +15,12 @@ import time
 
 import numpy as np
 import torch
-from mepol.finetuning.run import scratch_policy
 
 import mepol
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.finetuning.learners import OffPolicy, OnPolicy
+from mepol.finetuning.learners import LEARNERS
 from mepol.finetuning.presets import default_config
+from mepol.finetuning.start import scratch_policy
 from mepol.finetuning.tasks import TASKS, make_task
 from mepol.sampling.collect import collect
 from mepol.sb3.adapter import BatchedVecEnv
@@ -35,7 +35,7 @@ def measure(task: str, algo: str, repetitions: int) -> dict[str, float]:
     env = BatchedVecEnv(make_task(TASKS[task], config.lanes, horizon=config.horizon, threads=1))
     state_dim = raw_env.single_observation_space.shape[0]
     policy: GaussianPolicy = scratch_policy(config, state_dim, raw_env.single_action_space.shape[0])
-    learner = OffPolicy(env, config, state_dim) if config.section == "sac" else OnPolicy(env, config, policy)
+    learner = LEARNERS[algo].make(env, config, policy, state_dim)
     seconds: dict[str, list[float]] = {"raw": [], "collection": []}
     for i in range(repetitions):
         begun = time.perf_counter()

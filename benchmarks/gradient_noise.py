@@ -18,35 +18,31 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from mepol.exploration.environment import domain_of, env_of
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.config import CriticConfig
 from mepol.algorithm.critic import Critic, advantages
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.envs.make import closing
-from mepol.exploration.config import ExploreConfig
-from mepol.exploration.drive import Stream, stream
+from mepol.exploration.workshop import Workshop, open_workshop
 from mepol.neighbours import neighbours
-from mepol.runs.directory import Run
-from mepol.sampling.collect import collect
+from mepol.run import Run
+from mepol.runs.streams import Stream, stream
 
 Array = NDArray[np.float64]
 ROUNDS, STEPS, ROWS = 3, 500, 1000  # of the critic's regression: targets are made anew each round
 
 
-def sample(policy: GaussianPolicy, config: ExploreConfig, count: int) -> tuple[list[Batch], list[Array]]:
+def sample(policy: GaussianPolicy, workshop: Workshop, count: int) -> tuple[list[Batch], list[Array]]:
     """Batches, and the (M, T) standardised log-volumes around their particles: what the rule calls a reward."""
-    batches, rewards = [], []
-    with closing(env_of(config, config.trajectories), config.machine.env_time_limit) as env:
-        domain = domain_of(env, config)
-        for number in range(count):
-            batch = collect(policy, env, config.horizon, seed=stream(config.seed + 1, Stream.BATCH, number))
-            volume = neighbours(batch.particles(domain.features) / np.array(domain.widths), config.ascent.k).log_volume
-            batches.append(batch)
-            rewards.append(standardised(volume).reshape(config.trajectories, config.horizon))
-            print(f"\rsampled {number + 1}/{count} batches", end="", flush=True)
+    batches, rewards, config, domain = [], [], workshop.config, workshop.domain
+    for number in range(count):
+        seed = stream(config.seed + 1, Stream.BATCH, number)
+        batch = workshop.collect(policy, config.trajectories, config.horizon, seed)
+        volume = neighbours(domain.particles(batch) / np.array(domain.widths), config.ascent.k).log_volume
+        batches.append(batch)
+        rewards.append(standardised(volume).reshape(config.trajectories, config.horizon))
+        print(f"\rsampled {number + 1}/{count} batches", end="", flush=True)
     print()
     return batches, rewards
 
@@ -119,8 +115,9 @@ def main() -> None:
     run = Run.open(arguments.run)
     if not run.config.ignore_termination:
         parser.error(f"{arguments.run} cuts its trajectories where episodes end; this takes whole ones only")
-    policy = run.load_policy()
-    batches, rewards = sample(policy, run.config, arguments.batches)
+    policy = run.policy
+    with open_workshop(run.config, domain=run.domain) as workshop:
+        batches, rewards = sample(policy, workshop, arguments.batches)
     far = gradients(policy, batches, rewards, replace(run.config.critic, discount=0.995, trace=1.0))
     print("discount  trace  alike  long sight")
     for discount in arguments.discount:

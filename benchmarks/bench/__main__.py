@@ -34,7 +34,7 @@ from mepol.commands.terminal import at_least, parse
 from mepol.console.screen import stderr, stdout
 from mepol.errors import ConfigError, MepolError, RunError
 from mepol.exploration.presets import preset
-from mepol.runs.files import write_text
+from mepol.runs.files import output_folder
 
 TIMED = {"epoch": PARTS, "sampling": ("sampling",), "knn": ("neighbours",), "all": PARTS}
 
@@ -206,19 +206,14 @@ def _write(found: Found, out: Path) -> list[Path]:
             *((p.case, p.particles, p.bytes, p.bound) for p in found.peaks),
         ],
     }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        paths = [out / name for name, rows in tables.items() if len(rows) > 1]
-        for path in paths:
-            write_text(path, _csv(tables[path.name]))
-    except OSError as fault:
-        raise RunError(f"cannot write {out}: {fault}") from fault
+    door = output_folder(out)
+    paths = [door.write_text(name, _csv(rows)) for name, rows in tables.items() if len(rows) > 1]
     if found.growths:
         panels = {
             SWEEPS[g.sweep].label: {f"{part}, exponent {e:.2f}": g.curve(part) for part, e in g.exponents.items()}
             for g in found.growths
         }
-        paths.append(draw_growth(panels, out / "growth.png"))
+        paths.append(door.write("growth.png", draw_growth(panels)))
     return paths
 
 

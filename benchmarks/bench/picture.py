@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from matplotlib.ticker import NullFormatter
 
 from mepol.figures.bands import COLOURS
-from mepol.figures.canvas import new_figure, save
+from mepol.figures.canvas import new_figure, png
 
 Curve = Sequence[tuple[int, float]]
 """(size, seconds) in order of size."""
 COLUMNS = 4  # panels a row
 
 
-def draw_growth(panels: Mapping[str, Mapping[str, Curve]], path: Path) -> Path:
-    """One panel a size that grows, named by its x axis; in each one line a part of an epoch, named by its label."""
+def draw_growth(panels: Mapping[str, Mapping[str, Curve]]) -> bytes:
+    """A PNG with one panel a size that grows, named by its x axis, and in each one line a part of an epoch."""
     figure, places = new_figure(len(panels), width=3.2, height=3.2, columns=COLUMNS)
     for axes, (label, curves) in zip(places, panels.items(), strict=True):
         for i, (name, curve) in enumerate(curves.items()):
@@ -28,4 +27,4 @@ def draw_growth(panels: Mapping[str, Mapping[str, Curve]], path: Path) -> Path:
         axes.spines[["top", "right"]].set_visible(False)
     for axes in places[::COLUMNS]:
         axes.set_ylabel("seconds an epoch")
-    return save(figure, path)
+    return png(figure)

@@ -18,9 +18,10 @@ from mepol.algorithm.advantage import _judged, _surrogate, climb_by_advantage, j
 from mepol.algorithm.critic import advantages
 from mepol.envs.make import make_env
 from mepol.errors import ConfigError
-from mepol.exploration.drive import Stream, explore, resume, stream
+from mepol.exploration.drive import explore, resume
 from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import policy_bytes
+from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import collect
 from mepol.settings import with_settings
 
@@ -164,15 +165,14 @@ def test_an_interrupted_run_by_advantages_ends_in_the_same_bits(tiny: Callable, 
     config = with_settings(tiny(epochs=6), FAST)
     whole = explore(config, tmp_path / "whole")
     explore(dataclasses.replace(config, epochs=3), tmp_path / "halves")
-    halves = resume(tmp_path / "halves", epochs=6)
-    assert whole.policy_path.read_bytes() == halves.policy_path.read_bytes()
+    halves = resume(tmp_path / "halves", length=6)
+    assert whole.policy_path().read_bytes() == halves.policy_path().read_bytes()
 
 
 def test_threads_change_no_digit_of_a_run_by_advantages(tiny: Callable, tmp_path: Path) -> None:
     base = with_settings(tiny(horizon=300, trajectories=10, epochs=2), FAST | {"minibatch": 1000, "hidden": (128, 96)})
     runs = [explore(dataclasses.replace(base, machine=MachineConfig(threads=n)), tmp_path / str(n)) for n in (1, 2)]
-    torch.set_num_threads(1)
-    assert runs[0].policy_path.read_bytes() == runs[1].policy_path.read_bytes()
+    assert runs[0].policy_path().read_bytes() == runs[1].policy_path().read_bytes()
 
 
 def test_advantages_need_adam() -> None:

@@ -20,7 +20,8 @@ from torch.distributions import Independent, Normal
 from mepol import GaussianPolicy, load_policy, save_policy
 from mepol.algorithm.policy import ROWS
 from mepol.errors import MepolError, PolicyFileError
-from mepol.runs.policies import FORMAT
+
+FORMAT = "mepol-policy-1"
 
 # --- density and draws --------------------------------------------------------------------------------------------
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mepol.exploration.environment import domain_of, env_of, protocol_of
 
 from mepol.envs.domain import Domain
-from mepol.envs.make import closing
 from mepol.errors import ConfigError, EnvironmentFault, PolicyFileError
 from mepol.evaluation import Assessment, Protocol, assess
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.drive import Stream, evaluate_policy, stream
+from mepol.exploration.workshop import open_workshop, protocol_of
+from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import Explorer, UniformActor
 
 
 def measured(explorer: Explorer, config: ExploreConfig, trajectories: int, **asked: object) -> Assessment:
-    with closing(env_of(config, trajectories)) as env:
-        protocol = protocol_of(config, trajectories, **asked)
-        return assess(explorer, env, domain_of(env, config), protocol, seed=stream(0, Stream.FRESH))
+    with open_workshop(config) as workshop:
+        protocol = dataclasses.replace(protocol_of(config, trajectories), **asked)
+        return assess(explorer, workshop.env(trajectories), workshop.domain, protocol, seed=stream(0, Stream.FRESH))
 
 
 def test_the_protocol_gives_what_the_runs_own_evaluation_gives(tiny: Callable, make_policy: Callable) -> None:
     config, policy = tiny(), make_policy(log_std=-1.5)
-    plain = evaluate_policy(policy, config, trajectories=6, seed=stream(0, Stream.FRESH))
+    with open_workshop(tiny(evaluation_trajectories=6)) as own:
+        plain = own.assess(policy, stream(0, Stream.FRESH)).evaluation
     whole = measured(policy, config, 6, horizons=(10, 90))
     assert whole.evaluation.index == plain.index  # steps beyond T change nothing of the first T
     np.testing.assert_array_equal(whole.evaluation.visits, plain.visits)
@@ -69,11 +70,11 @@ def test_a_runs_threads_are_those_of_its_evaluations_and_change_nothing(tiny: Ca
 
 def test_features_may_be_a_function_throughout(tiny: Callable, make_policy: Callable) -> None:
     config = tiny()
-    with closing(env_of(config, 5)) as env:
-        seen = []
+    with open_workshop(config) as workshop:
+        env, seen = workshop.env(5), []
         for features in ("y,x", lambda states: states[:, [1, 0]]):
             domain = Domain.of(env, name=config.env, features=features)
-            protocol = protocol_of(config, 5, horizons=(3, 60), k=2)
+            protocol = dataclasses.replace(protocol_of(config, 5), horizons=(3, 60), k=2)
             seen.append(assess(make_policy(log_std=-1.5), env, domain, protocol, seed=stream(0, Stream.FRESH)))
     assert seen[0].evaluation.index == seen[1].evaluation.index
     assert seen[0].horizons == seen[1].horizons
@@ -85,8 +86,8 @@ def test_a_policy_of_another_environment_and_a_batch_of_another_size_are_refused
     with pytest.raises(PolicyFileError, match="maps 3 state coordinates to 2 actions, and mepol/GridWorld-v0 has 2"):
         measured(make_policy(3, 2), tiny(), 3)
     config = tiny()
-    with closing(env_of(config, 3)) as env, pytest.raises(ConfigError, match=r"trajectories = 4 .* env's 3"):
-        assess(make_policy(), env, domain_of(env, config), protocol_of(config, 4), seed=stream(0, Stream.FRESH))
+    with open_workshop(config) as workshop, pytest.raises(ConfigError, match=r"trajectories = 4 .* env's 3"):
+        assess(make_policy(), workshop.env(3), workshop.domain, protocol_of(config, 4), seed=stream(0, Stream.FRESH))
 
 
 def test_nothing_is_uniform_over_an_unbounded_box() -> None:

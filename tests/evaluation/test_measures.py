@@ -7,17 +7,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mepol.exploration.environment import domain_of
 
 from mepol import knn_entropy
 from mepol.algorithm.batch import Batch
 from mepol.envs.coordinates import Grid
 from mepol.envs.domain import Domain
-from mepol.envs.make import make_env
 from mepol.evaluation import measure_states
-from mepol.exploration.drive import Stream, evaluate_policy, stream
-from mepol.exploration.drive import make_policy as initial_policy
+from mepol.exploration.learner import make_policy as initial_policy
 from mepol.exploration.presets import preset
+from mepol.exploration.workshop import open_workshop, protocol_of
+from mepol.runs.streams import Stream, stream
 
 GRID = Grid((0, 1), ("x", "y"), (0.0, 0.0), (2.0, 2.0), (2, 2))
 
@@ -56,8 +55,9 @@ def test_without_a_grid_there_is_the_index_alone() -> None:
 
 def test_a_random_policy_on_gridworld_gives_the_known_numbers() -> None:
     config = preset("gridworld").config
-    policy = initial_policy(config, domain_of(make_env(config.env, 1), config))
-    result = evaluate_policy(policy, config, trajectories=100, seed=stream(0, Stream.EVALUATION))
+    with open_workshop(config) as workshop:
+        policy = initial_policy(config, workshop.domain)
+        result = workshop.assess(policy, stream(0, Stream.EVALUATION), protocol_of(config, 100)).evaluation
     assert result.particles == 120_000
     assert result.index == pytest.approx(3.43, abs=0.15)
     assert result.discrete_entropy == pytest.approx(3.50, abs=0.1)
@@ -66,6 +66,8 @@ def test_a_random_policy_on_gridworld_gives_the_known_numbers() -> None:
 
 def test_one_seed_fixes_an_evaluation(tiny: Callable, make_policy: Callable) -> None:
     config, policy = tiny(), make_policy(log_std=-1.5)
-    results = [evaluate_policy(policy, config, trajectories=3, seed=stream(s, Stream.EVALUATION)) for s in (1, 1, 2)]
+    with open_workshop(config) as workshop:
+        protocol = protocol_of(config, 3)
+        results = [workshop.assess(policy, stream(s, Stream.EVALUATION), protocol).evaluation for s in (1, 1, 2)]
     assert results[0].index == results[1].index != results[2].index
     np.testing.assert_array_equal(results[0].visits, results[1].visits)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from mepol.algorithm.config import AscentConfig, PolicyConfig
-from mepol.errors import ConfigError
+from mepol.errors import ConfigError, RunError
 from mepol.exploration.config import EvaluationConfig, ExploreConfig
 from mepol.exploration.presets import PRESETS
-from mepol.runs.directory import read_json
+from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import MachineConfig
 from mepol.settings import from_json, to_json
 
@@ -168,16 +168,19 @@ def test_text_that_is_no_config_is_refused(text: str) -> None:
 
 def test_a_file_s_faults_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    with pytest.raises(ConfigError, match=r"cannot read .*config\.json"):
-        read_json(ExploreConfig, path)
+    with pytest.raises(RunError, match=r"is not a run directory: it has no config\.json"):
+        RunDirectory.open(tmp_path)
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match=r"cannot read .*config\.json"):
-        read_json(ExploreConfig, path)
-    path.write_text('{"env": 3}')
+        RunDirectory.open(tmp_path)
+    path.write_text('{"explorer": "mepol", "env": 3}')
     with pytest.raises(ConfigError, match=r"config\.json: ExploreConfig\.env = 3"):
-        read_json(ExploreConfig, path)
+        RunDirectory.open(tmp_path)
+    path.write_text('{"env": "x"}')  # it could be of either phase
+    with pytest.raises(RunError, match=r"config\.json: its config\.json is of no known kind of run"):
+        RunDirectory.open(tmp_path)
     path.write_text(to_json(GOOD))
-    assert read_json(ExploreConfig, path) == GOOD
+    assert RunDirectory.open(tmp_path).config == GOOD
 
 
 def test_configs_cannot_be_changed() -> None:

@@ -12,56 +12,35 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
-from mepol.exploration.environment import domain_of
+from same import assert_same_run, files_of, timeless
 
 from mepol import load_policy
 from mepol.algorithm.config import AscentConfig, PolicyConfig
 from mepol.envs.make import make_env
 from mepol.errors import CoincidentParticlesError, ConfigError, EnvironmentFault, RunError
-from mepol.estimators import entropy
 from mepol.exploration.config import EvaluationConfig, ExploreConfig
-from mepol.exploration.drive import (
-    Progress,
-    Stream,
-    evaluate_policy,
-    explore,
-    make_policy,
-    resume,
-    search_neighbours,
-    standardise_inputs,
-    stream,
-)
+from mepol.exploration.drive import explore, resume
+from mepol.exploration.learner import make_policy, search, standardise_inputs
 from mepol.exploration.presets import preset
-from mepol.runs.directory import TIMES, Run
+from mepol.exploration.workshop import domain_of, open_workshop
+from mepol.runs.callbacks import Progress
 from mepol.runs.machine import MachineConfig
+from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import collect
-
-
-def timeless(run: Run) -> list[dict[str, str]]:
-    """metrics.csv as text, without the columns of seconds."""
-    with (run.path / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
-
-
-def assert_same_run(a: Run, b: Run) -> None:
-    assert timeless(a) == timeless(b)
-    assert (a.path / "steps.csv").read_bytes() == (b.path / "steps.csv").read_bytes()
-    assert a.policy_path.read_bytes() == b.policy_path.read_bytes()
-    assert a.initial_policy_path.read_bytes() == b.initial_policy_path.read_bytes()
-    assert a.evaluated_epochs() == b.evaluated_epochs()
-    for epoch in a.evaluated_epochs():
-        assert a.visits_path(epoch).read_bytes() == b.visits_path(epoch).read_bytes()
 
 
 @pytest.mark.parametrize("env", ["mepol/GridWorld-v0", "mepol/MountainCar-v0", "Pendulum-v1"])
 def test_the_same_seed_gives_the_same_run(tiny: Callable, tmp_path: Path, env: str) -> None:
     config = tiny(env=env, heatmap_axes="0,1")
-    runs = [explore(config, tmp_path / name) for name in "ab"]
-    assert_same_run(*runs)
-    other = explore(dataclasses.replace(config, seed=8), tmp_path / "c")
-    assert timeless(other) != timeless(runs[0])
-    assert other.policy_path.read_bytes() != runs[0].policy_path.read_bytes()
-    assert other.initial_policy_path.read_bytes() != runs[0].initial_policy_path.read_bytes()
+    for name in "ab":
+        explore(config, tmp_path / name)
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+    explore(dataclasses.replace(config, seed=8), tmp_path / "c")
+    assert timeless(tmp_path / "c") != timeless(tmp_path / "a")
+    ours, other = files_of(tmp_path / "a"), files_of(tmp_path / "c")
+    assert ours["domain.json"] == other["domain.json"]
+    for name in ("policy.safetensors", "initial.safetensors", "best.safetensors"):
+        assert ours[name] != other[name]
 
 
 def test_the_number_of_threads_changes_no_digit(tmp_path: Path) -> None:
@@ -72,9 +51,11 @@ def test_the_number_of_threads_changes_no_digit(tmp_path: Path) -> None:
         ascent=dataclasses.replace(paper.ascent, max_steps=3),
         evaluation=dataclasses.replace(paper.evaluation, evaluation_trajectories=5, evaluate_every=0),
     )
-    runs = [explore(dataclasses.replace(config, machine=MachineConfig(threads=n)), tmp_path / str(n)) for n in (1, 2)]
-    torch.set_num_threads(1)
-    assert_same_run(*runs)
+    before = torch.get_num_threads()
+    for n in (1, 2):
+        explore(dataclasses.replace(config, machine=MachineConfig(threads=n)), tmp_path / str(n))
+    assert torch.get_num_threads() == before
+    assert_same_run(tmp_path / "1", tmp_path / "2", settings=False)
 
 
 def test_rows_describe_the_policy_that_their_epoch_starts_from(tiny: Callable, tmp_path: Path) -> None:
@@ -87,22 +68,23 @@ def test_rows_describe_the_policy_that_their_epoch_starts_from(tiny: Callable, t
     env = make_env(config.env, config.trajectories)
     domain = domain_of(env, config)
     for e in range(4):
-        policy = explore(dataclasses.replace(config, epochs=e), tmp_path / str(e)).load_policy()
+        policy = load_policy(explore(dataclasses.replace(config, epochs=e), tmp_path / str(e)).policy_path())
         if e < 3:
             batch = collect(policy, env, config.horizon, seed=stream(config.seed, Stream.BATCH, e))
-            assert rows[e].entropy == entropy(search_neighbours(batch, domain, config))
+            assert rows[e].entropy == search(batch, domain, config).entropy()
         if rows[e].index is not None:
             seed = stream(config.seed, Stream.EVALUATION, e)
-            result = evaluate_policy(policy, config, trajectories=5, seed=seed)
+            with open_workshop(config) as workshop:
+                result = workshop.assess(policy, seed).evaluation
             assert (rows[e].index, rows[e].discrete_entropy) == (result.index, result.discrete_entropy)
             assert (rows[e].pooled_entropy, rows[e].cells) == (result.pooled_entropy, result.cells)
             np.testing.assert_array_equal(whole.load_visits(e), result.visits)
     assert [row.epoch for row in rows if row.index is not None] == [0, 2, 3]
-    assert whole.evaluated_epochs() == [0, 2, 3]
+    assert whole.evaluated_turns() == [0, 2, 3]
 
 
 def test_what_was_not_measured_is_empty(tiny: Callable, tmp_path: Path) -> None:
-    rows = timeless(explore(tiny(epochs=3), tmp_path / "run"))
+    rows = timeless(explore(tiny(epochs=3), tmp_path / "run").path)
     for row in rows[1:3]:
         assert row["index"] == row["discrete_entropy"] == row["pooled_entropy"] == row["cells"] == ""
     assert all(rows[-1][name] == "" for name in ("entropy", "kl", "steps", "ess", "learning_rate"))
@@ -114,7 +96,7 @@ def test_no_epochs_measure_the_initial_policy(tiny: Callable, tmp_path: Path) ->
     (row,) = run.rows()
     assert (row.epoch, row.samples, row.entropy) == (0, 0, None)
     assert row.index is not None
-    assert run.policy_path.read_bytes() == run.initial_policy_path.read_bytes()
+    assert run.policy_path().read_bytes() == run.policy_path("initial").read_bytes()
 
 
 def test_rows_agree_with_steps(tiny: Callable, tmp_path: Path) -> None:
@@ -131,10 +113,10 @@ def test_rows_agree_with_steps(tiny: Callable, tmp_path: Path) -> None:
 
 def test_progress_is_reported_for_every_policy(tiny: Callable, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    run = explore(tiny(), tmp_path / "run", seen.append)
+    run = explore(tiny(), tmp_path / "run", report=seen.append)
     assert [progress.row for progress in seen] == run.rows()
-    assert [progress.evaluation is not None for progress in seen] == [True, False, True]
-    assert {progress.epochs for progress in seen} == {2}
+    assert ["evaluation" in progress.extra for progress in seen] == [True, False, True]
+    assert {progress.length for progress in seen} == {2}
 
 
 def test_learning_raises_the_entropy_of_a_small_gridworld(tiny: Callable, tmp_path: Path) -> None:
@@ -147,10 +129,10 @@ def test_learning_raises_the_entropy_of_a_small_gridworld(tiny: Callable, tmp_pa
 def test_an_existing_run_is_refused_and_left_untouched(tiny: Callable, tmp_path: Path) -> None:
     out = tmp_path / "run"
     explore(tiny(epochs=1), out)
-    before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    before = files_of(out)
     with pytest.raises(RunError, match="already exists"):
         explore(tiny(epochs=1), out)
-    assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
+    assert files_of(out) == before
 
 
 @pytest.mark.parametrize(
@@ -214,7 +196,7 @@ def test_an_unbounded_range_of_the_heatmap_must_be_given_whole(wide: Callable, t
     run = explore(wide(features="0,1", epochs=1), tmp_path / "plain")  # neither given nor bounded: no grid
     assert run.rows()[0].index is not None
     assert run.rows()[0].discrete_entropy is None
-    assert run.evaluated_epochs() == []
+    assert run.evaluated_turns() == []
 
 
 def test_scaled_features_change_the_metric_and_keep_raw_units(wide: Callable) -> None:
@@ -222,8 +204,8 @@ def test_scaled_features_change_the_metric_and_keep_raw_units(wide: Callable) ->
     env = make_env(config.env, 5)
     batch = collect(make_policy(config, domain_of(env, config)), env, 300, seed=stream(0, Stream.BATCH))
     domain = dataclasses.replace(domain_of(env, config), widths=(10.0, 1.0))
-    raw = entropy(search_neighbours(batch, domain_of(env, config), config))
-    scaled = entropy(search_neighbours(batch, domain, config))
+    raw = search(batch, domain_of(env, config), config).entropy()
+    scaled = search(batch, domain, config).entropy()
     assert scaled == pytest.approx(raw, abs=0.15)
     truth = np.log(10.0) + 0.5 * np.log(2 * np.pi * np.e)
     assert scaled == pytest.approx(truth, abs=0.15)
@@ -266,8 +248,10 @@ def test_unbounded_inputs_are_standardised_by_the_first_batch(tiny: Callable, tm
     config = standardised(tiny, input_range=2.0, features="x,y", epochs=1)
     run = explore(config, tmp_path / "run")
     env = make_env(config.env, config.trajectories)
-    first = collect(load_policy(run.initial_policy_path), env, config.horizon, seed=stream(config.seed, Stream.BATCH))
-    policy = run.load_policy()
+    first = collect(
+        load_policy(run.policy_path("initial")), env, config.horizon, seed=stream(config.seed, Stream.BATCH)
+    )
+    policy = load_policy(run.policy_path())
     seen = (first.states[:, :-1].reshape(-1, first.states.shape[-1]) - policy.shift.numpy()) / policy.scale.numpy()
     np.testing.assert_allclose(seen.mean(axis=0), 0, atol=1e-4)
     np.testing.assert_allclose(seen.std(axis=0), 2, rtol=1e-4)
@@ -296,9 +280,10 @@ def test_bounded_inputs_are_left_to_scale_inputs(tiny: Callable) -> None:
 
 def test_a_standardised_run_goes_on_after_a_stop_as_if_there_had_been_none(tiny: Callable, tmp_path: Path) -> None:
     config = standardised(tiny, features="x,y")
-    whole = explore(dataclasses.replace(config, epochs=3), tmp_path / "whole")
+    explore(dataclasses.replace(config, epochs=3), tmp_path / "whole")
     explore(dataclasses.replace(config, epochs=1), tmp_path / "parts")
-    assert_same_run(whole, resume(tmp_path / "parts", epochs=3))
+    resume(tmp_path / "parts", length=3)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts", settings=False, but=("best.safetensors",))
 
 
 def test_streams_are_independent_of_each_other() -> None:
@@ -308,8 +293,12 @@ def test_streams_are_independent_of_each_other() -> None:
 
 def test_the_saved_policy_is_the_learnt_one(tiny: Callable, tmp_path: Path) -> None:
     run = explore(tiny(), tmp_path / "run")
-    assert torch.equal(load_policy(run.policy_path).log_std, run.load_policy().log_std)
-    assert run.policy_path.read_bytes() != run.initial_policy_path.read_bytes()
+    seen: list[Progress] = []
+    again = explore(tiny(), tmp_path / "again", callbacks=(seen.append,))
+    saved = load_policy(run.policy_path()).state_dict()
+    assert all(torch.equal(saved[name], tensor) for name, tensor in seen[-1].policy.state_dict().items())
+    assert run.policy_path().read_bytes() == again.policy_path().read_bytes()
+    assert run.policy_path().read_bytes() != run.policy_path("initial").read_bytes()
 
 
 def test_a_config_made_by_hand_runs(tmp_path: Path) -> None:

@@ -8,12 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from same import assert_same_run
 
 from mepol.cli import main
 from mepol.errors import ConfigError
-from mepol.exploration.explorers import explore, is_finished, load_actor, resume
-from mepol.runs.directory import Run
-from mepol.sampling.actors import UniformActor
+from mepol.exploration.drive import explore, resume
+from mepol.exploration.explorers import explorer_kind
+from mepol.exploration.rows import EXPLORE
+from mepol.exploration.workshop import open_workshop
+from mepol.runs.directory import RunDirectory
+from mepol.runs.policies import load_policy
+from mepol.sampling.actors import Mixture
 
 SMALL = [
     "--horizon",
@@ -36,32 +41,38 @@ def test_a_run_that_learns_nothing_has_one_row(explorer: str, tiny: Callable, tm
     assert (row.epoch, row.samples, row.entropy) == (0, 0, None)
     assert row.index is not None
     assert run.load_visits(0).sum() == 5 * 60
-    assert is_finished(run)
+    assert run.is_finished
     assert resume(run.path).rows() == [row]
     with pytest.raises(ConfigError, match="epochs = 3"):
-        resume(run.path, epochs=3)
+        resume(run.path, length=3)
 
 
 def test_random_is_the_policy_that_mepol_starts_from(tiny: Callable, tmp_path: Path) -> None:
     ours = explore(tiny(), tmp_path / "mepol").rows()[0]
     random = explore(tiny(explorer="random"), tmp_path / "random")
     assert random.rows()[0].index == ours.index
-    assert random.policy_path.read_bytes() == (tmp_path / "mepol" / "initial.safetensors").read_bytes()
-    assert load_actor(random).widths == (2, 16, 16, 2)
+    assert random.policy_path().read_bytes() == (tmp_path / "mepol" / "initial.safetensors").read_bytes()
+    assert load_policy(random.policy_path()).widths == (2, 16, 16, 2)
 
 
 def test_a_run_that_was_killed_before_its_row_is_measured_again(tiny: Callable, tmp_path: Path) -> None:
     config = tiny(explorer="uniform")
     whole = explore(config, tmp_path / "whole")
-    half = Run.create(tmp_path / "half", config)
-    assert not is_finished(half)
-    assert resume(half.path).rows() == whole.rows()
+    with open_workshop(config) as workshop:
+        initial = explorer_kind("uniform").make(workshop).policy_bytes()
+        with RunDirectory.create(tmp_path / "half", EXPLORE, config, workshop.domain.to_json(), initial) as half:
+            assert not half.is_finished
+    resume(half.path)
+    assert_same_run(half.path, whole.path)
 
 
 def test_uniform_actions_come_from_the_action_space(tiny: Callable, tmp_path: Path) -> None:
-    actor = load_actor(explore(tiny(explorer="uniform"), tmp_path / "run"))
-    assert isinstance(actor, UniformActor)
-    np.testing.assert_allclose([actor.low, actor.high], [[-0.2, -0.2], [0.2, 0.2]], rtol=1e-6)
+    actor = load_policy(explore(tiny(explorer="uniform"), tmp_path / "run").policy_path())
+    assert isinstance(actor, Mixture)  # of nothing but uniform actions: it is stored and loaded like any other
+    assert actor.policies == ()
+    np.testing.assert_allclose([actor.uniform.low, actor.uniform.high], [[-0.2, -0.2], [0.2, 0.2]], rtol=1e-6)
+    drawn = actor.act(np.zeros((2000, 2)), np.random.default_rng(0))
+    np.testing.assert_allclose([drawn.min(0), drawn.max(0)], [[-0.2, -0.2], [0.2, 0.2]], atol=1e-3)
 
 
 def test_the_command_line_explores_evaluates_and_names_the_directory(
@@ -74,4 +85,4 @@ def test_the_command_line_explores_evaluates_and_names_the_directory(
     assert main(["evaluate", run, "--trajectories", "4", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["particles"] == 240
     assert main(["resume", run]) == 0
-    assert len(Run.open(tmp_path / run).rows()) == 1
+    assert len(RunDirectory.open(tmp_path / run).rows()) == 1

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from same import Stopped, assert_same_run, stop_after
 from sklearn.neighbors import KernelDensity
 from threadpoolctl import threadpool_limits
 
@@ -18,15 +19,16 @@ from mepol.envs.gridworld import GridWorldVectorEnv
 from mepol.envs.make import make_env
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.explorers import explore, is_finished, load_actor, resume
+from mepol.exploration.drive import explore, resume
 from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.exploration.maxent.density import Density
 from mepol.exploration.maxent.maxent import reward_of
-from mepol.exploration.maxent.mixture import load_mixture
 from mepol.exploration.maxent.oracle import batch_shape, critic_batch, train
 from mepol.exploration.maxent.rewarded import RewardedVectorEnv
 from mepol.exploration.presets import PRESETS
-from mepol.runs.directory import Run
+from mepol.runs.directory import RunDirectory
+from mepol.runs.machine import MachineConfig
+from mepol.runs.policies import load_policy
 from mepol.sb3.actors import read_actor
 from mepol.sb3.adapter import BatchedVecEnv
 
@@ -213,44 +215,34 @@ def test_a_run_grows_a_mixture_and_resumes_between_rounds(small: Callable, tmp_p
     a_round = 2 * 120 + 4 * 30  # TRPO's steps and the density's
     assert [(row.epoch, row.samples) for row in rows] == [(0, 0), (1, a_round), (2, 2 * a_round)]
     assert all(row.index is not None for row in rows)
-    assert is_finished(whole)
-    assert len(load_actor(whole).policies) == 2
-
-    class Stop(Exception):
-        pass
-
-    def stop(progress: object) -> None:
-        if progress.row.epoch == 1:
-            raise Stop
-
-    with pytest.raises(Stop):
-        explore(small(), tmp_path / "cut", stop)
-    cut = Run.open(tmp_path / "cut")
-    assert not is_finished(cut)
+    assert whole.is_finished
+    assert len(load_policy(whole.policy_path()).policies) == 2
+    with pytest.raises(Stopped):
+        explore(small(), tmp_path / "cut", callbacks=(stop_after(1),))
+    cut = RunDirectory.open(tmp_path / "cut")
+    assert not cut.is_finished
     resume(cut.path)
-    assert cut.policy_path.read_bytes() == whole.policy_path.read_bytes()
-    assert [row.index for row in cut.rows()] == [row.index for row in rows]
-    longer = resume(cut.path, epochs=3)
+    assert_same_run(cut.path, whole.path)
+    longer = resume(cut.path, length=3)
     assert [row.epoch for row in longer.rows()] == [0, 1, 2, 3]
-    assert Run.open(cut.path).config.rival.mixture_size == 3
+    assert RunDirectory.open(cut.path).config.rival.mixture_size == 3
     with pytest.raises(ConfigError, match="epochs = 1"):
-        resume(cut.path, epochs=1)
+        resume(cut.path, length=1)
 
 
 def test_a_round_at_the_papers_size_does_not_see_how_many_threads_there_are(tmp_path: Path) -> None:
-    preset = PRESETS["mountain-car"].config
-    assert (preset.horizon, preset.maxent.trpo_steps, preset.policy.hidden) == (400, 4000, (300, 300))
+    preset = PRESETS["mountain-car"].config_for("maxent")
+    assert (preset.horizon, preset.rival.trpo_steps, preset.policy.hidden) == (400, 4000, (300, 300))
     config = dataclasses.replace(
         preset,
-        explorer="maxent",
-        maxent=dataclasses.replace(preset.maxent, mixture_size=1, trpo_iterations=1),
+        rival=dataclasses.replace(preset.rival, mixture_size=1, trpo_iterations=1),
         evaluation=dataclasses.replace(preset.evaluation, evaluation_trajectories=3),
     )
     before, found = torch.get_num_threads(), []
     for threads in (1, 2, 4):
-        run = explore(dataclasses.replace(config, threads=threads), tmp_path / str(threads))
-        found.append((run.policy_path.read_bytes(), [row.index for row in run.rows()]))
-    torch.set_num_threads(before)
+        run = explore(dataclasses.replace(config, machine=MachineConfig(threads=threads)), tmp_path / str(threads))
+        found.append((run.policy_path().read_bytes(), [row.index for row in run.rows()]))
+    assert torch.get_num_threads() == before
     assert found[0] == found[1] == found[2]
 
 
@@ -261,7 +253,7 @@ def test_the_command_line_runs_maxent(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["explore", "mountain-car", *words.split(), *rest.split(), "--out", str(out)]) == 0
     assert "1 rounds of 1 TRPO updates" in capsys.readouterr().out
     assert main(["evaluate", str(out), "--trajectories", "3", "--json"]) == 0
-    policy = load_mixture(out / "policy.safetensors").mixture.policies[0]
+    policy = load_policy(out / "policy.safetensors").policies[0]
     np.testing.assert_allclose(policy.scale, [0.825, 0.07], rtol=1e-6)
 
 

@@ -12,13 +12,8 @@ import torch
 
 from mepol.envs.make import make_env
 from mepol.errors import PolicyFileError
-from mepol.exploration.maxent.mixture import (
-    load_mixture,
-    mixture_bytes,
-    mixture_weights,
-    simplex_projection,
-)
-from mepol.runs.policies import policy_bytes
+from mepol.exploration.maxent.mixture import mixture_weights, simplex_projection
+from mepol.runs.policies import load_policy, policy_bytes
 from mepol.runs.tensors import tensor_bytes
 from mepol.sampling.actors import Mixture, UniformActor
 from mepol.sampling.collect import collect
@@ -86,36 +81,32 @@ def test_a_component_is_drawn_each_step_or_once_an_episode(mixture: Mixture) -> 
 
 def test_a_mixture_survives_its_file(mixture: Mixture, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    path.write_bytes(mixture_bytes(mixture, 1234))
-    saved = load_mixture(path)
-    assert saved.samples == 1234
-    assert mixture_bytes(saved.mixture, 1234) == path.read_bytes()
+    path.write_bytes(policy_bytes(mixture))
+    saved = load_policy(path)
+    assert policy_bytes(saved) == path.read_bytes()
     obs = np.random.default_rng(0).normal(size=(50, 2))
-    np.testing.assert_array_equal(
-        saved.mixture.act(obs, np.random.default_rng(1)), mixture.act(obs, np.random.default_rng(1))
-    )
+    np.testing.assert_array_equal(saved.act(obs, np.random.default_rng(1)), mixture.act(obs, np.random.default_rng(1)))
     empty = Mixture(BOX, (), np.ones(1), "episode")
-    path.write_bytes(mixture_bytes(empty, 0))
-    assert load_mixture(path).mixture.draw == "episode"
+    path.write_bytes(policy_bytes(empty))
+    assert load_policy(path).draw == "episode"
 
 
-def test_files_that_are_no_mixture_are_refused(mixture: Mixture, make_policy: Callable, tmp_path: Path) -> None:
+def test_files_that_are_no_mixture_are_refused(mixture: Mixture, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    good = mixture_bytes(mixture, 0)
+    good = policy_bytes(mixture)
     flipped = bytearray(good)
     flipped[-1] ^= 1
     tensors = {"weights": torch.ones(3, dtype=torch.float64)}
-    header = {"format": "mepol-mixture-1", "size": "2", "samples": "0", "widths": json.dumps([2, 4, 2])}
+    header = {"format": "mepol-mixture-1", "size": "2", "widths": json.dumps([2, 4, 2])}
     for bad in (
         b"",
         good[:-20],
         bytes(flipped),
-        policy_bytes(make_policy()),
         tensor_bytes(tensors, header),
         tensor_bytes(tensors, {**header, "size": "-1"}),
         tensor_bytes(tensors, {**header, "size": "999999999999"}),
-        mixture_bytes(Mixture(BOX, mixture.policies, np.array([0.5, 0.5, 0.5])), 0),
+        policy_bytes(Mixture(BOX, mixture.policies, np.array([0.5, 0.5, 0.5]))),
     ):
         path.write_bytes(bad)
         with pytest.raises(PolicyFileError, match=r"m\.safetensors"):
-            load_mixture(path)
+            load_policy(path)

@@ -16,31 +16,40 @@ from hypothesis import strategies as st
 
 from mepol.algorithm import Epoch, Step
 from mepol.errors import ConfigError, MepolError, PolicyFileError, RunError
-from mepol.runs.directory import METRICS, TIMES, MetricsRow, Run, read_metrics
-from mepol.runs.policies import policy_bytes
+from mepol.exploration.learner import steps_of
+from mepol.exploration.rows import EXPLORE, MetricsRow
+from mepol.runs.directory import RunDirectory
+from mepol.runs.policies import load_policy, policy_bytes
+
+METRICS = EXPLORE.metrics
+
+
+def create(path: Path, config: object) -> RunDirectory:
+    with RunDirectory.create(path, EXPLORE, config, "{}") as run:
+        return run
 
 
 @pytest.fixture
-def run(tmp_path: Path, tiny: Callable) -> Run:
-    return Run.create(tmp_path / "run", tiny())
+def run(tmp_path: Path, tiny: Callable) -> RunDirectory:
+    return create(tmp_path / "run", tiny())
 
 
-def test_a_run_is_opened_with_the_config_it_was_made_with(run: Run, tiny: Callable) -> None:
-    opened = Run.open(run.path)
+def test_a_run_is_opened_with_the_config_it_was_made_with(run: RunDirectory, tiny: Callable) -> None:
+    opened = RunDirectory.open(run.path)
     assert opened == run
     assert opened.config == tiny()
     assert opened.rows() == []
 
 
-def test_the_columns_of_metrics_csv(run: Run) -> None:
+def test_the_columns_of_metrics_csv(run: RunDirectory) -> None:
     header = (run.path / "metrics.csv").read_text().splitlines()[0].split(",")
     wanted = ["epoch", "samples", "entropy", "kl", "steps", "ess", "learning_rate", "sample_s", "knn_s", "optimise_s"]
     assert header[:10] == wanted
-    assert tuple(header) == METRICS
-    assert set(TIMES) <= set(header)
+    assert tuple(header) == METRICS.columns
+    assert [name for name in header if name.endswith("_s")] == ["sample_s", "knn_s", "optimise_s"]
 
 
-finite = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+finite = st.none() | st.floats(-1e100, 1e100)  # beyond, tables refuse them: figures cannot show them
 
 
 @given(entropy=finite, kl=finite, index=finite, steps=st.none() | st.integers(0, 100), cells=st.none() | st.integers(0))
@@ -48,8 +57,8 @@ def test_rows_come_back_to_the_last_digit(
     tmp_path_factory: pytest.TempPathFactory, entropy: object, kl: object, index: object, steps: object, cells: object
 ) -> None:
     path = tmp_path_factory.mktemp("rows")
-    (path / "metrics.csv").write_text(",".join(METRICS) + "\n")
-    run = Run(path, None)  # type: ignore[arg-type]
+    (path / "metrics.csv").write_text(METRICS.head)
+    run = RunDirectory(path, EXPLORE, None, "")  # type: ignore[arg-type]
     rows = [
         MetricsRow(0, 0, entropy=entropy, kl=kl, steps=steps, index=index, cells=cells),  # type: ignore[arg-type]
         MetricsRow(1, 240),
@@ -59,7 +68,7 @@ def test_rows_come_back_to_the_last_digit(
     assert run.rows() == rows
 
 
-def test_what_was_not_measured_is_empty(run: Run) -> None:
+def test_what_was_not_measured_is_empty(run: RunDirectory) -> None:
     run.append(MetricsRow(3, 720, entropy=1.5))
     cells = (run.path / "metrics.csv").read_text().splitlines()[1].split(",")
     assert cells[:3] == ["3", "720", "1.5"]
@@ -67,28 +76,28 @@ def test_what_was_not_measured_is_empty(run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", ["x,0", "0,1.5", "0", "0,0,abc"])
-def test_a_line_that_is_no_row_is_named(run: Run, text: str) -> None:
+def test_a_line_that_is_no_row_is_named(run: RunDirectory, text: str) -> None:
     path = run.path / "metrics.csv"
     run.append(MetricsRow(0, 0))
-    missing = len(METRICS) - text.count(",") - 1
+    missing = len(METRICS.columns) - text.count(",") - 1
     path.write_text(path.read_text() + text + ("," * missing if text != "0" else "") + "\n")
     with pytest.raises(RunError, match=r"metrics\.csv, line 3"):
-        read_metrics(path)
+        METRICS.read(path)
 
 
-@pytest.mark.parametrize("data", [b"", b"epoch,samples\n", b"\xff\xfe\x00\x01", b"\x00" * 50])
+@pytest.mark.parametrize("data", [b"", b"epoch\n", b"epoch,samples,other\n", b"\xff\xfe\x00\x01", b"\x00" * 50])
 def test_another_file_is_no_metrics_csv(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "metrics.csv"
     path.write_bytes(data)
     with pytest.raises(RunError, match=r"metrics\.csv"):
-        read_metrics(path)
+        METRICS.read(path)
     with pytest.raises(RunError, match="cannot read"):
-        read_metrics(tmp_path / "missing.csv")
+        METRICS.read(tmp_path / "missing.csv")
 
 
-def test_steps_are_listed_as_tried(run: Run) -> None:
+def test_steps_are_listed_as_tried(run: RunDirectory) -> None:
     steps = (Step(True, 1e-5, 1.25, 0.1, 20.0), Step(False, 5e-6, math.nan, math.inf, 1.0))
-    run.append_steps(Epoch(4, 24, 1.0, steps))
+    run.append(MetricsRow(4, 24), steps_of(Epoch(4, 24, 1.0, steps)))
     assert (run.path / "steps.csv").read_text().splitlines() == [
         "epoch,step,accepted,learning_rate,entropy,kl,ess",
         "4,0,1,1e-05,1.25,0.1,20.0",
@@ -96,22 +105,22 @@ def test_steps_are_listed_as_tried(run: Run) -> None:
     ]
 
 
-def test_visits_come_back(run: Run) -> None:
+def test_visits_come_back(run: RunDirectory) -> None:
     visits = np.random.default_rng(0).integers(0, 10**12, (3, 5))
     run.save_visits(30, visits)
     run.save_visits(0, visits[:1])
     np.testing.assert_array_equal(run.load_visits(30), visits)
     np.testing.assert_array_equal(run.load_visits(0), visits[:1])
-    assert run.evaluated_epochs() == [0, 30]
+    assert run.evaluated_turns() == [0, 30]
 
 
-def test_the_newest_policy_comes_back(run: Run, make_policy: Callable) -> None:
+def test_the_newest_policy_comes_back(run: RunDirectory, make_policy: Callable) -> None:
     run.save_policy(policy_bytes(make_policy(seed=1)))
     run.save_policy(policy_bytes(make_policy(seed=2)))
-    assert torch.equal(run.load_policy().layers[0].weight, make_policy(seed=2).layers[0].weight)
-    run.policy_path.write_bytes(run.policy_path.read_bytes()[:-5])
+    assert torch.equal(load_policy(run.policy_path()).layers[0].weight, make_policy(seed=2).layers[0].weight)
+    run.policy_path().write_bytes(run.policy_path().read_bytes()[:-5])
     with pytest.raises(PolicyFileError):
-        run.load_policy()
+        load_policy(run.policy_path())
 
 
 def test_a_directory_that_holds_anything_is_refused_and_left_alone(tmp_path: Path, tiny: Callable) -> None:
@@ -119,45 +128,56 @@ def test_a_directory_that_holds_anything_is_refused_and_left_alone(tmp_path: Pat
     out.mkdir()
     (out / "precious").write_text("data")
     with pytest.raises(RunError, match="already exists and is not empty"):
-        Run.create(out, tiny())
+        create(out, tiny())
     assert [p.name for p in out.iterdir()] == ["precious"]
     assert (out / "precious").read_text() == "data"
     with pytest.raises(RunError):
-        Run.create(out / "precious", tiny())
+        create(out / "precious", tiny())
     with pytest.raises(RunError):
-        Run.create(out / "precious" / "below", tiny())
+        create(out / "precious" / "below", tiny())
     assert (out / "precious").read_text() == "data"
 
 
 def test_an_empty_directory_is_used(tmp_path: Path, tiny: Callable) -> None:
     (tmp_path / "out").mkdir()
-    assert Run.open(Run.create(tmp_path / "out", tiny()).path).config == tiny()
+    assert RunDirectory.open(create(tmp_path / "out", tiny()).path).config == tiny()
 
 
 def test_an_impossible_name_is_refused(tmp_path: Path, tiny: Callable) -> None:
     with pytest.raises(MepolError):
-        Run.create(tmp_path / ("x" * 300), tiny())
+        create(tmp_path / ("x" * 300), tiny())
     with pytest.raises(MepolError):
-        Run.open(tmp_path / ("x" * 300))
+        RunDirectory.open(tmp_path / ("x" * 300))
 
 
 @pytest.mark.parametrize("name", ["missing", "."])
 def test_what_is_no_run_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(RunError, match=r"is not a run directory: it has no config\.json"):
-        Run.open(tmp_path / name)
+        RunDirectory.open(tmp_path / name)
 
 
-def test_a_broken_config_is_refused_by_name(run: Run) -> None:
-    (run.path / "config.json").write_text('{"env": "x", "horizon": -5}')
+def test_a_broken_config_is_refused_by_name(run: RunDirectory) -> None:
+    (run.path / "config.json").write_text('{"explorer": "mepol", "env": "x", "horizon": -5}')
     with pytest.raises(ConfigError, match=r"config\.json: horizon = -5"):
-        Run.open(run.path)
+        RunDirectory.open(run.path)
 
 
-def test_a_stored_run_imports_no_module_unasked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_run_imports_no_module_unasked(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads((run.path / "config.json").read_text())
     (run.path / "config.json").write_text(json.dumps({**config, "env": "antigravity:Flight-v0"}))
     with pytest.raises(RunError, match="imports the module 'antigravity'; if you trust it"):
-        Run.open(run.path)
+        RunDirectory.open(run.path)
     assert "antigravity" not in sys.modules
     monkeypatch.setenv("MEPOL_MODULES", "other,antigravity")
-    assert Run.open(run.path).config.env == "antigravity:Flight-v0"
+    assert RunDirectory.open(run.path).config.env == "antigravity:Flight-v0"
+
+
+def test_a_rewound_run_keeps_the_steps_that_led_nowhere(run: RunDirectory) -> None:
+    """A step that was tried and taken back may have no finite entropy or KL; it is part of the record all the same."""
+    steps = (Step(True, 1e-5, 1.25, 0.1, 20.0), Step(False, 5e-6, math.nan, math.inf, 1.0))
+    for epoch in (0, 1):
+        run.append(MetricsRow(epoch, 24 * epoch), steps_of(Epoch(epoch, 24, 1.0, steps)))
+    whole = (run.path / "steps.csv").read_text().splitlines()
+    run.rewind(1)
+    assert (run.path / "steps.csv").read_text().splitlines() == whole[:3]
+    assert [row.epoch for row in run.rows()] == [0]

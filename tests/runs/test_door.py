@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,6 @@ def test_leftovers_of_a_kill_go_and_a_users_files_stay(door: Door) -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_written_and_none_of_it_is_lost_but_lone_surrogates(text: str) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         path = Door(Path(folder)).write_text("a.txt", text)
-        assert read_text(path, 1000) == text.encode("utf-8", errors="replace").decode().replace("\r\n", "\r\n")
+        assert read_text(path, 1000) == text.encode("utf-8", errors="replace").decode()

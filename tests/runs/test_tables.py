@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,8 +36,6 @@ def write(path: Path, text: str) -> Path:
     st.lists(st.builds(Row, st.integers(-(10**18), 10**18), numbers, st.just("a b"), st.none() | st.integers(0, 99)))
 )
 def test_rows_come_back_to_the_last_digit(rows: list[Row]) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder), TABLE.head + "".join(TABLE.line(row) for row in rows))
         assert TABLE.read(path) == rows

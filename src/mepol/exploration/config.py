@@ -65,6 +65,10 @@ class ExploreConfig:
     """Go on past the end of an episode, as the paper does; otherwise a trajectory is cut there."""
     explorer: tyro.conf.Suppress[Annotated[str, one_of(EXPLORERS)]] = "mepol"  # read before the rest: it brings some
     """What explores: MEPOL, the Gaussian it starts from, uniform actions, or the mixture of MaxEnt."""
+    policy_class: tyro.conf.Suppress[Annotated[str, one_of(("gaussian",))]] = "gaussian"
+    """What acts: the Gaussian of `policy`, or a class that was handed in."""
+    objective: tyro.conf.Suppress[Annotated[str, one_of(("knn",))]] = "knn"
+    """What is climbed: the nearest-neighbour entropy, or an estimator that was handed in."""
     ascent: AscentConfig = field(default_factory=AscentConfig)
     critic: CriticConfig = field(default_factory=CriticConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mepol.errors import ConfigError, RunError
+from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.explorers import Explorer, Kind, explorer_kind
+from mepol.exploration.explorers import Explorer, Kind, kind_of
 from mepol.exploration.rows import EXPLORE, MetricsRow
 from mepol.exploration.workshop import NOTHING, Given, Workshop, open_workshop
 from mepol.runs.callbacks import Callback, Progress
@@ -18,7 +18,7 @@ from mepol.runs.domain import load_domain
 from mepol.runs.drive import Turn, drive
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream
-from mepol.settings import GIVEN, with_settings
+from mepol.settings import with_settings
 
 ExploreRun = RunDirectory[ExploreConfig, MetricsRow]
 Report = Callable[[Progress], None]
@@ -36,7 +36,7 @@ def explore(
 
     Everything is checked before `out` is made. Whatever stops it, `resume` goes on from its last checkpoint.
     """
-    kind = _kind(config, given)
+    kind = kind_of(config, given)
     with threads_in_force(config.machine), open_workshop(config, given) as workshop:
         explorer = kind.make(workshop)
         initial = explorer.policy_bytes()
@@ -60,7 +60,7 @@ def resume(
     Everything is read and checked before anything on disk is changed.
     """
     run: ExploreRun = RunDirectory.open(path)
-    kind = _kind(run.config, given)
+    kind = kind_of(run.config, given)
     if length is not None and length != kind.length(run.config):
         if not kind.length_name:
             raise ConfigError(f"epochs = {length} is not possible: {kind.name} exploration does not learn")
@@ -124,11 +124,3 @@ def with_evaluation(row: MetricsRow, evaluation: object) -> MetricsRow:
     """`row` with what an evaluation found."""
     columns = ("index", "discrete_entropy", "pooled_entropy", "cells")
     return dataclasses.replace(row, **{name: getattr(evaluation, name) for name in columns})
-
-
-def _kind(config: ExploreConfig, given: Given) -> Kind:
-    if isinstance(given.explorer, Kind):
-        return given.explorer
-    if config.explorer.startswith(GIVEN):
-        raise RunError(f"the explorer {config.explorer.removeprefix(GIVEN)!r} is an object: hand it in again")
-    return explorer_kind(config.explorer)

@@ -17,7 +17,7 @@ from mepol.algorithm.batch import Batch
 from mepol.errors import ConfigError
 from mepol.exploration.config import EXPLORERS, ExploreConfig
 from mepol.exploration.rows import MetricsRow, StepRow
-from mepol.exploration.workshop import Workshop
+from mepol.exploration.workshop import NOTHING, Given, Workshop, require_objects
 from mepol.runs.checkpoint import Position
 from mepol.runs.policies import policy_bytes
 from mepol.runs.state import State
@@ -106,3 +106,9 @@ def explorer_kind(name: str) -> Kind:
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ConfigError(f"no explorer {name[:80]!r}; {hint}there are {', '.join(KINDS)}")
     return KINDS[name]
+
+
+def kind_of(config: ExploreConfig, given: Given = NOTHING) -> Kind:
+    """The kind of explorer that a run's settings ask for, or the one that was handed in."""
+    require_objects(config, given)
+    return explorer_kind(config.explorer) if given.explorer is None else given.explorer

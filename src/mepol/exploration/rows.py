@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.workshop import domain_of, environments_of, protocol_of
+from mepol.exploration.workshop import NOTHING, domain_of, environments_of, protocol_of
 from mepol.runs.phases import Phase, register
 from mepol.runs.tables import Table
 
@@ -45,11 +45,11 @@ class StepRow:
     ess: float
 
 
-def length_of(config: ExploreConfig) -> int:
+def length_of(config: ExploreConfig, given: Any = None) -> int:
     """Epochs of a whole run: what its explorer makes of its settings."""
-    from mepol.exploration.explorers import explorer_kind  # whose explorers write rows themselves
+    from mepol.exploration.explorers import kind_of  # whose explorers write rows themselves
 
-    return explorer_kind(config.explorer).length(config)
+    return kind_of(config, given or NOTHING).length(config)
 
 
 def _resume(path: Path, **options: Any) -> Any:
@@ -73,6 +73,6 @@ EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
         domain=domain_of,
         protocol=protocol_of,
         resume=_resume,
-        details=Table("steps.csv", StepRow),
+        details=Table("steps.csv", StepRow, finite=False),
     )
 )

@@ -40,6 +40,24 @@ class Given:
 NOTHING = Given()
 
 
+def require_objects(config: ExploreConfig, given: Given) -> None:
+    """ConfigError unless exactly those objects are handed in that the settings name: a run never changes its parts."""
+    settings = {
+        "env": config.env,
+        "features": config.features,
+        "explorer": config.explorer,
+        "rule": config.ascent.rule,
+        "policy": config.policy_class,
+        "objective": config.objective,
+    }
+    for name, text in settings.items():
+        named, handed = text.startswith(GIVEN), getattr(given, name) is not None
+        if named and not handed:
+            raise ConfigError(f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again")
+        if handed and not named:
+            raise ConfigError(f"{name} is {text!r} in this run's settings: it cannot be exchanged for an object")
+
+
 @dataclass(frozen=True)
 class Workshop:
     """Environment, domain and settings of one run."""
@@ -92,10 +110,7 @@ def open_workshop(config: ExploreConfig, given: Given = NOTHING, domain: Domain 
 
     domain: what is stored of it, for a run that exists; else it is read off the environment.
     """
-    for name in ("env", "features", "explorer"):
-        text = getattr(config, name)
-        if text.startswith(GIVEN) and getattr(given, name) is None:
-            raise ConfigError(f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again")
+    require_objects(config, given)
     with environments_of(config, given) as environments:
         if domain is None:
             domain = domain_of(environments.of(config.trajectories), config, given)

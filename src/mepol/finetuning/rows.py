@@ -65,7 +65,7 @@ FINETUNE: Phase[FinetuneConfig, FinetuneRow] = register(
         learnt="learn_s",
         marker="task",
         names=lambda config: (config.task, config.env),
-        length=lambda config: config.iterations,
+        length=lambda config, given=None: config.iterations,
         environments=environments_of,
         domain=domain_of,
         protocol=protocol_of,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from mepol.algorithm.batch import Batch
+from mepol.errors import PolicyFileError
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Part, Position
 from mepol.runs.directory import RunDirectory
 from mepol.runs.keeper import Keeper, Kept
 from mepol.runs.machine import MachineConfig
-from mepol.runs.policies import with_header
+from mepol.runs.policies import policy_header, with_header
 
 R = TypeVar("R")
 
@@ -69,7 +71,7 @@ def drive(
     A callback that returns True ends the run well: the turn after it only measures, as the last turn of any run does.
     """
     rows = run.rows()
-    best = max((score for row in rows if (score := getattr(row, run.phase.score)) is not None), default=None)
+    best = best_score(run)
     stop = False
     turns, minutes = machine.checkpoint_epochs, machine.checkpoint_minutes
     with Keeper(run, job, position, turns=turns, minutes=minutes) as keeper:
@@ -79,7 +81,7 @@ def drive(
             run.append(done.row, done.details)
             rows.append(done.row)
             score = getattr(done.row, run.phase.score)
-            if score is not None and (best is None or score > best):
+            if score is not None and score > best:
                 best = score
                 header = {run.phase.turn: str(number), "score": repr(float(score))}
                 run.save_policy(with_header(keeper.policy, header), "best")
@@ -92,3 +94,16 @@ def drive(
             if last:
                 break
         run.sync_rows()
+
+
+def best_score(run: RunDirectory[Any, Any]) -> float:
+    """Score of the best policy that the run has kept, -inf where there is none.
+
+    As its file says, not metrics.csv: the last row of a run that then goes on is written anew, without a measure where
+    none is due, and the policy that was measured there is still the best.
+    """
+    try:
+        score = float(policy_header(run.policy_path("best")).get("score", "nan"))
+    except (PolicyFileError, ValueError):
+        return -math.inf
+    return score if math.isfinite(score) else -math.inf

@@ -35,8 +35,8 @@ class Phase(Generic[C, R]):
     """A setting that no other phase has: what tells a config.json of this phase."""
     names: Callable[[C], Iterable[str]]
     """Names in the settings that may ask for an import (`module:name`)."""
-    length: Callable[[C], int]
-    """Turns of a whole run."""
+    length: Callable[..., int]
+    """length(config, given=None): turns of a whole run, with the objects that were handed in."""
     environments: Callable[[C, Any], Environments]
     """What makes its environment: from the settings, and the objects that were handed in (or None)."""
     domain: Callable[[Any, C], Domain]

@@ -29,11 +29,13 @@ LARGEST = 1e100  # no number of a run is larger, and figures cannot show them
 class Table(Generic[R]):
     """A kind of table: the dataclass `row` says the columns and their types (int, float, str, and these or None).
 
-    name: of the file in a run directory.
+    name: of the file in a run directory. finite: whether a NaN or infinite number is a fault; it is none of a step
+    that was tried and taken back.
     """
 
     name: str
     row: type[R]
+    finite: bool = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -92,13 +94,15 @@ class Table(Generic[R]):
         if len(cells) != len(columns):
             raise RunError(f"{where}: {len(cells)} cells, where {len(columns)} columns are")
         try:
-            values = {name: _value(text, *kind) for name, kind, text in zip(columns, kinds, cells, strict=True)}
+            values = {
+                name: _value(text, *kind, self.finite) for name, kind, text in zip(columns, kinds, cells, strict=True)
+            }
         except ValueError as fault:
             raise RunError(f"{where}: {fault}") from fault
         return self.row(**values)
 
 
-def _value(text: str, kind: type, may_be_empty: bool) -> Any:
+def _value(text: str, kind: type, may_be_empty: bool, finite: bool) -> Any:
     """The value of one cell; ValueError where it is none of its kind."""
     if text == "" and may_be_empty:
         return None
@@ -107,7 +111,7 @@ def _value(text: str, kind: type, may_be_empty: bool) -> Any:
     if len(text) > 40:
         raise ValueError(f"{text[:20]!r}... is not a number that a run writes")
     value = kind(text)
-    if not math.isfinite(value) or abs(value) > LARGEST:
+    if finite and not (math.isfinite(value) and abs(value) <= LARGEST):
         raise ValueError(f"{text!r} is not a number that a run writes")
     return value
 
