@@ -15,10 +15,9 @@ from mepol.envs.domain import Domain
 from mepol.errors import ConfigError
 from mepol.evaluation.assess import Assessment, assess
 from mepol.exploration import drive as exploring
-from mepol.exploration.config import ExploreConfig
+from mepol.exploration.asked import configured
 from mepol.exploration.explorers import explorer_kind
-from mepol.exploration.presets import PRESETS, Preset, starting_config
-from mepol.exploration.presets import fast as fast_of
+from mepol.exploration.presets import PRESETS, Preset
 from mepol.exploration.presets import preset as find_preset
 from mepol.exploration.workshop import Given, domain_of, open_workshop, protocol_of
 from mepol.finetuning.config import FinetuneConfig
@@ -64,7 +63,7 @@ def explore(
     >>> run.metrics["epoch"].tolist()
     [0, 1, 2]
     """
-    config, given = _configured(what, fast, seed, epochs, features, env_kwargs, settings)
+    config, given = configured(what, fast, seed, epochs, features, env_kwargs, settings)
     path = _place(out, "explore", progress)
     length = (given.explorer or explorer_kind(config.explorer)).length(config)
     with telling("epoch", length, shown=progress) as report:
@@ -143,7 +142,7 @@ def evaluate(
         return run_or_policy.evaluate(which=which, trajectories=trajectories, seed=seed, **settings)
     if what is None:
         raise ConfigError("a policy alone has no environment: say what it acts in, mepol.evaluate(policy, 'ant')")
-    config, given = _configured(what, False, seed, None, settings.pop("features", None), None, settings)
+    config, given = configured(what, False, seed, None, settings.pop("features", None), None, settings)
     with threads_in_force(config.machine), open_workshop(config, given) as workshop:
         protocol = dataclasses.replace(protocol_of(config), trajectories=trajectories)
         env = workshop.env(trajectories)
@@ -239,41 +238,6 @@ def preset(name: str) -> Preset:
 
 
 # --- What a user hands in ---------------------------------------------------------------------------------------------
-
-
-def _configured(
-    what: Any,
-    fast: bool,
-    seed: int,
-    epochs: int | None,
-    features: str | Callable[..., Any] | None,
-    env_kwargs: dict[str, Any] | None,
-    settings: dict[str, Any],
-) -> tuple[ExploreConfig, Given]:
-    """Settings and objects of an exploration. An object stands in the settings by its name alone."""
-    changes: dict[str, Any] = {"seed": seed, **settings}
-    objects: dict[str, Any] = {name: changes.pop(name) for name in ("policy", "objective") if name in changes}
-    for name in ("rule", "explorer"):
-        if name in changes and not isinstance(changes[name], str):
-            objects[name] = changes[name]
-            changes[name] = f"{GIVEN}{objects[name].name}"
-    if features is not None:
-        changes["features"] = features
-        if callable(features):
-            objects["features"], changes["features"] = features, f"{GIVEN}{name_of(features)}"
-    explorer = str(changes.pop("explorer", "mepol"))
-    if isinstance(what, str):
-        config = starting_config(what, explorer=explorer, quick=fast)
-    else:
-        objects["env"] = what
-        config = with_settings(ExploreConfig(env=f"{GIVEN}{name_of(what)}"), {"explorer": explorer})
-        config = fast_of("", config) if fast else config
-    if env_kwargs:
-        changes["env_kwargs"] = dict(env_kwargs)
-    if epochs is not None:
-        kind = objects.get("explorer") or explorer_kind(explorer)
-        changes[kind.length_name or "epochs"] = epochs
-    return with_settings(config, changes), Given(**objects)
 
 
 def _start(init: Any) -> tuple[Any, str]:

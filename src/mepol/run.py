@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mepol.algorithm.batch import Batch
 from mepol.envs.domain import Domain
 from mepol.errors import MepolError
-from mepol.evaluation.assess import Assessment, Protocol, assess, check_fit
+from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.exploration.workshop import Given
 from mepol.figures.summary import Summary, summarise
 from mepol.figures.video import film
@@ -24,6 +24,7 @@ from mepol.runs.files import write_bytes
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
+from mepol.sampling.actors import check_fit
 from mepol.sampling.collect import Actor, collect
 
 
@@ -144,7 +145,7 @@ class Run:
     def rollout(self, env: Any, *, which: str = "last", horizon: int | None = None, seed: int = 0) -> Batch:
         """One fresh trajectory of the policy `which` from each copy of the run's environment in `env`."""
         actor, limit = self.load(which), self.config.machine.env_time_limit
-        check_fit(actor, self.domain)
+        check_fit(actor, self.domain.state_dim, self.domain.action_dim, self.domain.env)
         steps = horizon or self.protocol.horizon
         return collect(actor, env, steps, seed=stream(seed, Stream.FRESH, 1), time_limit=limit)
 

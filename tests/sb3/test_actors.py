@@ -12,7 +12,8 @@ from mepol.envs.gridworld import GridWorldVectorEnv
 from mepol.errors import PolicyFileError
 from mepol.finetuning.goals import near
 from mepol.finetuning.reach import ReachVectorEnv
-from mepol.sb3.actors import architecture, check_fit, in_unit_box, read_actor, read_squashed, write_actor
+from mepol.sampling.actors import check_fit
+from mepol.sb3.actors import architecture, in_unit_box, read_actor, read_squashed, write_actor
 from mepol.sb3.adapter import BatchedVecEnv
 from mepol.sb3.rollout import fill_replay
 

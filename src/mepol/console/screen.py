@@ -32,9 +32,9 @@ Tell = Callable[[int, int, str, bool], None]
 
 @contextmanager
 def counting(noun: str, total: int) -> Iterator[Tell]:
-    """A progress bar of `total` nouns on a terminal, a line each where the output goes elsewhere.
+    """A progress bar of `total` nouns on a terminal or in a notebook, a line each where the output goes elsewhere.
 
-    Yields tell(done, total, text, keep): on a terminal, only what is to be kept becomes a line of its own.
+    Yields tell(done, total, text, keep): beside a bar, only what is to be kept becomes a line of its own.
     """
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -43,7 +43,7 @@ def counting(noun: str, total: int) -> Iterator[Tell]:
         TextColumn("{task.fields[state]}", markup=False),
         TimeRemainingColumn(),
     )
-    live = stdout.is_terminal
+    live = stdout.is_terminal or stdout.is_jupyter
     with Progress(*columns, console=stdout, disable=not live) as bar:
         task = bar.add_task(noun, total=total, state="")
 

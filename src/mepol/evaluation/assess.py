@@ -11,11 +11,11 @@ from gymnasium.vector import VectorEnv
 from mepol.envs.coordinates import pair_grid
 from mepol.envs.domain import Domain
 from mepol.envs.reachable import reachable_cells
-from mepol.errors import ConfigError, PolicyFileError
+from mepol.errors import ConfigError
 from mepol.evaluation.horizon import HorizonRow, Mixing, horizon_curve, mixing_time
 from mepol.evaluation.measures import CellMeasures, Evaluation, measure_cells, measure_states
-from mepol.sampling.actors import Explorer, as_actor
-from mepol.sampling.collect import Actor, collect
+from mepol.sampling.actors import Explorer, as_actor, check_fit
+from mepol.sampling.collect import collect
 from mepol.settings import require
 
 
@@ -72,7 +72,7 @@ def assess(
     The first T steps of each trajectory give the index and the cells; all steps give the curves over h.
     """
     actor = as_actor(explorer)
-    check_fit(actor, domain)
+    check_fit(actor, domain.state_dim, domain.action_dim, domain.env)
     require(env.num_envs == protocol.trajectories, "trajectories", protocol.trajectories, f"env's {env.num_envs}")
     threshold, grid = protocol.mixing_threshold, domain.grid
     if threshold and grid is None:
@@ -89,13 +89,3 @@ def assess(
         horizons=tuple(horizon_curve(whole, protocol.horizons, features=domain.features, **search)),
         mixing=mixing_time(whole, grid, threshold=threshold) if threshold and grid is not None else None,
     )
-
-
-def check_fit(actor: Actor, domain: Domain) -> None:
-    """PolicyFileError when `actor` is a policy of other widths than the domain has."""
-    needed, widths = (domain.state_dim, domain.action_dim), getattr(actor, "widths", None)
-    if widths is not None and (widths[0], widths[-1]) != needed:
-        raise PolicyFileError(
-            f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "
-            f"and {domain.env} has {needed[0]} and {needed[1]}: it was made for another environment"
-        )

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.errors import ConfigError, PolicyFileError
+from mepol.errors import ConfigError
 from mepol.finetuning.config import FinetuneConfig
 from mepol.runs.directory import RunDirectory
 from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
-from mepol.sampling.actors import Mixture
+from mepol.sampling.actors import Mixture, check_fit
 
 
 def load_start(init: str, which: str = "last") -> Any:
@@ -52,19 +52,6 @@ def start_policy(config: FinetuneConfig, start: Any, state_dim: int, box: Any) -
             "start from an exploration, or use sac, which fills its memory with it"
         )
     return scratch_policy(config, state_dim, action_dim)
-
-
-def check_fit(start: Any, state_dim: int, action_dim: int, task: str) -> None:
-    """PolicyFileError unless `start` maps the task's states to its actions."""
-    inner = start.policies[0] if isinstance(start, Mixture) and start.policies else start
-    if isinstance(start, Mixture) and len(start.uniform.low) != action_dim:
-        raise PolicyFileError(f"the policy has {len(start.uniform.low)} actions, and {task} has {action_dim}")
-    widths = getattr(inner, "widths", None)
-    if widths is not None and (widths[0], widths[-1]) != (state_dim, action_dim):
-        raise PolicyFileError(
-            f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "
-            f"and {task} has {state_dim} and {action_dim}: it was made for another environment"
-        )
 
 
 def scratch_policy(config: FinetuneConfig, state_dim: int, action_dim: int) -> GaussianPolicy:

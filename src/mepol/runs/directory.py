@@ -20,9 +20,8 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,17 +32,16 @@ from numpy.typing import NDArray
 
 from mepol.errors import ConfigError, RunError
 from mepol.runs.files import Door, read_text
-from mepol.runs.lock import hold, is_lock
+from mepol.runs.lock import hold
 from mepol.runs.phases import Phase, phase_of
-from mepol.runs.tables import csv_text
+from mepol.runs.unused import FOLDERS, require_unused
+from mepol.runs.visits import read_visits, visits_text
 from mepol.settings import from_json, to_json
 
 C = TypeVar("C")
 R = TypeVar("R")
-FOLDERS = ("checkpoints", "replay", "heatmaps", "figures")
 MAX_CONFIG = 1 << 20  # bytes of a config.json or domain.json (whose mask of cells may take most of it)
 MAX_DOMAIN = 1 << 23
-MAX_VISITS = 1 << 26  # bytes of a heatmap's table
 KEEP = 2  # checkpoints
 
 
@@ -76,12 +74,12 @@ class RunDirectory(Generic[C, R]):
         tables = {table.name: table.head for table in (phase.metrics, phase.details) if table}
         identity = _identity(config, initial)
         try:
-            _require_unused(path, tables)
+            require_unused(path, tables)
             path.mkdir(parents=True, exist_ok=True)
         except OSError as fault:
             raise RunError(f"cannot write {path}: {fault.strerror or fault}; choose another --out") from fault
         with hold(path):
-            _require_unused(path, tables)  # nor has another process used it since
+            require_unused(path, tables)  # nor has another process used it since
             door = Door(path, "; choose another --out")
             door.remove_leftovers()
             for folder in FOLDERS:
@@ -238,24 +236,11 @@ class RunDirectory(Generic[C, R]):
 
     def save_visits(self, turn: int, visits: NDArray[np.int64]) -> None:
         """Write visit counts (bins_0, bins_1), one line a bin of the first axis."""
-        self.door.write_text(f"heatmaps/{self._name(turn)}.csv", csv_text(*_head_and_rest(visits.tolist())))
+        self.door.write_text(f"heatmaps/{self._name(turn)}.csv", visits_text(visits))
 
     def load_visits(self, turn: int) -> NDArray[np.int64]:
         """Read back what `save_visits` wrote; anything else is a RunError."""
-        path = self.visits_path(turn)
-        try:
-            lines = read_text(path, MAX_VISITS).splitlines()
-            if not lines or len(lines) > 4096 or len({line.count(",") for line in lines}) > 1:
-                raise ValueError("its lines differ in length")
-            rows = [np.fromstring(line, dtype=np.int64, sep=",") for line in lines if _is_counts(line)]
-            if len(rows) < len(lines) or lines[0].count(",") >= 4096:
-                raise ValueError("it holds something that is not a count")
-            visits = np.stack(rows)
-        except (OSError, ValueError, OverflowError) as fault:
-            raise RunError(f"cannot read {path}: {fault}") from fault
-        if visits.shape[1] != lines[0].count(",") + 1 or visits.min() < 0:
-            raise RunError(f"{path} does not hold a table of visits")
-        return visits
+        return read_visits(self.visits_path(turn))
 
     def evaluated_turns(self) -> list[int]:
         """Turns whose visits are stored, in order."""
@@ -269,14 +254,6 @@ class RunDirectory(Generic[C, R]):
     def _numbered(self, folder: str, suffix: str) -> list[Path]:
         found = (self.path / folder).glob(f"{self.phase.turn}-*{suffix}")
         return sorted((p for p in found if _number_of(p) is not None), key=lambda p: _number_of(p) or 0)
-
-
-def _head_and_rest(lines: list[list[int]]) -> tuple[list[str], list[list[int]]]:
-    return [str(value) for value in lines[0]], lines[1:]
-
-
-def _is_counts(line: str) -> bool:
-    return re.fullmatch(r"[0-9]{1,18}(,[0-9]{1,18})*", line) is not None
 
 
 def _number_of(path: Path) -> int | None:
@@ -300,30 +277,6 @@ def _read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold an object")
     return data
-
-
-def _require_unused(path: Path, tables: Mapping[str, str]) -> None:
-    """RunError where `path` holds anything but what a killed `create` may leave."""
-    if path.exists() and (not path.is_dir() or any(not _is_debris(entry, tables, path) for entry in path.iterdir())):
-        raise RunError(f"{path} already exists and is not empty; choose another --out, resume it, or remove it")
-
-
-def _is_debris(entry: Path, tables: Mapping[str, str], path: Path) -> bool:
-    """Whether `entry` is what a killed `create` may leave: all but config.json, and nothing with content of its own."""
-    if entry.is_symlink():
-        return False
-    if entry.is_dir():
-        return entry.name in FOLDERS and not any(entry.iterdir())
-    if not entry.is_file():
-        return False
-    if entry.name == "lock":
-        return is_lock(entry)
-    if entry.name in tables:
-        return entry.stat().st_size == len(tables[entry.name]) and entry.read_text() == tables[entry.name]
-    if entry.name in ("domain.json", "initial.safetensors"):  # written after the tables, never without them
-        return all((path / name).is_file() for name in tables)
-    written = ("config.json", "domain.json", "initial.safetensors", *tables)
-    return re.fullmatch(rf"\.({'|'.join(map(re.escape, written))})\.[0-9a-f]{{8}}\.mepol-tmp", entry.name) is not None
 
 
 def require_trusted(name: str, path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.envs.contract import check_spaces
-from mepol.errors import EnvironmentFault
+from mepol.errors import EnvironmentFault, PolicyFileError
 from mepol.sampling.collect import Actor
 
 Explorer = Actor | Callable[[NDArray[np.floating]], NDArray[np.floating]]
@@ -70,8 +71,44 @@ class UniformActor:
         return drawn.astype(np.float32)
 
 
+class _Choosing(ABC):
+    """An actor that first chooses, a component or a skill for each row."""
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(S,) or (M, S) observations -> (A,) or (M, A) actions, each by a choice drawn for it alone."""
+        rows = np.atleast_2d(obs)
+        actions = self.act_with(self._drawn(len(rows), rng), rows, rng, deterministic)
+        return actions[0] if np.ndim(obs) == 1 else actions
+
+    @abstractmethod
+    def act_with(
+        self, chosen: NDArray[np.int64], obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool
+    ) -> NDArray[np.float32]:
+        """(M,) choices, (M, S) observations -> (M, A) actions."""
+
+    @abstractmethod
+    def _drawn(self, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """(M,) choices."""
+
+
 @dataclass(frozen=True)
-class Mixture:
+class _Fixed:
+    """An actor whose choices (M,) are made for whole trajectories."""
+
+    actor: _Choosing
+    chosen: NDArray[np.int64]
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(M, S) observations -> (M, A) actions."""
+        return self.actor.act_with(self.chosen, obs, rng, deterministic)
+
+
+@dataclass(frozen=True)
+class Mixture(_Choosing):
     """Components and how often each acts: the first is uniform over the actions, the others are Gaussian policies.
 
     weights: (1 + number of policies,), the first for uniform actions; they sum to 1.
@@ -87,14 +124,6 @@ class Mixture:
         """The mixture with one more component. weigh: number of components -> their weights, oldest first."""
         policies = (*self.policies, policy)
         return dataclasses.replace(self, policies=policies, weights=weigh(1 + len(policies)))
-
-    def act(
-        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[np.float32]:
-        """(S,) or (M, S) observations -> (A,) or (M, A) actions, each by a component drawn for it alone."""
-        rows = np.atleast_2d(obs)
-        actions = self.act_with(self._drawn(len(rows), rng), rows, rng, deterministic)
-        return actions[0] if np.ndim(obs) == 1 else actions
 
     def begin(self, m: int, rng: np.random.Generator) -> Actor:
         """What acts in the next M trajectories: the mixture itself, or one component for each."""
@@ -117,31 +146,7 @@ class Mixture:
         return rng.choice(len(self.weights), m, p=self.weights)
 
 
-class _Choosing(Protocol):
-    """An actor that first chooses, a component or a skill for each row."""
-
-    def act_with(
-        self, chosen: NDArray[np.int64], obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool
-    ) -> NDArray[np.float32]:
-        """(M,) choices, (M, S) observations -> (M, A) actions."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """An actor whose choices (M,) are made for whole trajectories."""
-
-    actor: _Choosing
-    chosen: NDArray[np.int64]
-
-    def act(
-        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[np.float32]:
-        """(M, S) observations -> (M, A) actions."""
-        return self.actor.act_with(self.chosen, obs, rng, deterministic)
-
-
-class SquashedPolicy(nn.Module):
+class SquashedPolicy(_Choosing, nn.Module):
     """a = middle + half tanh(mean(s) + std(s) noise), within `low` and `high` (A,): the policies of soft actor-critic.
 
     Mean and spread are two heads of one ReLU network. With skills, it sees [s, one-hot skill]: `begin` draws a skill
@@ -161,14 +166,6 @@ class SquashedPolicy(nn.Module):
         self.log_std = nn.Linear(inside[-1], action_dim)
         self.register_buffer("low", -torch.ones(action_dim))
         self.register_buffer("high", torch.ones(action_dim))
-
-    def act(
-        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
-    ) -> NDArray[np.float32]:
-        """(S,) or (M, S) observations -> actions (A,) or (M, A); each row draws its own skill, if there are any."""
-        rows = np.atleast_2d(obs)
-        actions = self.act_with(self._drawn(len(rows), rng), rows, rng, deterministic)
-        return actions[0] if np.ndim(obs) == 1 else actions
 
     def begin(self, m: int, rng: np.random.Generator) -> Actor:
         """What acts in the next M trajectories: the policy itself, or with one skill for each."""
@@ -201,3 +198,18 @@ class SquashedPolicy(nn.Module):
 def as_actor(explorer: Explorer) -> Actor:
     """The actor itself, or a function wrapped as one."""
     return explorer if hasattr(explorer, "act") else FunctionActor(explorer)
+
+
+def check_fit(actor: Any, state_dim: int, action_dim: int, place: str) -> None:
+    """PolicyFileError where `actor` is a policy of other widths than `place` has states and actions."""
+    if isinstance(actor, Mixture):
+        if len(actor.uniform.low) != action_dim:
+            raise PolicyFileError(f"the policy has {len(actor.uniform.low)} actions, and {place} has {action_dim}")
+        for policy in actor.policies:
+            check_fit(policy, state_dim, action_dim, place)
+    widths = getattr(actor, "widths", None)
+    if widths is not None and (widths[0], widths[-1]) != (state_dim, action_dim):
+        raise PolicyFileError(
+            f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "
+            f"and {place} has {state_dim} and {action_dim}: it was made for another environment"
+        )

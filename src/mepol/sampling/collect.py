@@ -55,7 +55,7 @@ def collect(
     env: VectorEnv[Any, Any, Any],
     horizon: int,
     *,
-    seed: np.random.SeedSequence,
+    seed: int | np.random.SeedSequence,
     time_limit: float = 0.0,
 ) -> Batch:
     """One trajectory of `horizon` steps from each of the M sub-environments.
@@ -74,10 +74,17 @@ def collect(
 
     Where the environment and the actor allow, parts of the batch are sampled by different threads, which never meet
     before the end. How many threads there are cannot be seen in the result.
+
+    >>> import gymnasium, mepol
+    >>> env = gymnasium.make_vec("mepol/GridWorld-v0", 5)
+    >>> batch = mepol.collect(mepol.GaussianPolicy(2, 2, (16,)), env, 60, seed=0)
+    >>> batch.states.shape, batch.actions.shape
+    ((5, 61, 2), (5, 60, 2))
     """
     space, actions_space = check_spaces(env)
     m = env.num_envs
-    reset_seed, noise_seed = seed.spawn(2)
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    reset_seed, noise_seed = root.spawn(2)
     rng = np.random.default_rng(noise_seed)
 
     states = np.zeros((m, horizon + 1, *space.shape))

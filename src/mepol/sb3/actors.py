@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mepol.algorithm.policy import GaussianPolicy, one_thread
-from mepol.errors import PolicyFileError
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sb3.adapter import Floats
 from mepol.sb3.library import ActorCriticPolicy, SacActor
@@ -35,15 +34,6 @@ def architecture(hidden: tuple[int, ...], **changes: Any) -> dict[str, Any]:
     """
     layers = list(hidden)
     return {"net_arch": {"pi": layers, "vf": layers}, "activation_fn": nn.ReLU, "ortho_init": False, **changes}
-
-
-def check_fit(policy: GaussianPolicy, state_dim: int, action_dim: int, task: str) -> None:
-    """PolicyFileError unless `policy` maps the task's states to its actions."""
-    if (policy.widths[0], policy.widths[-1]) != (state_dim, action_dim):
-        raise PolicyFileError(
-            f"the policy maps {policy.widths[0]} state coordinates to {policy.widths[-1]} actions, "
-            f"and {task} has {state_dim} and {action_dim}: it was made for another environment"
-        )
 
 
 @one_thread()
