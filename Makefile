@@ -30,6 +30,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 bench: setup  ## time one epoch of each domain beside its floor
 	cd benchmarks && ../$(BIN)/python -m bench

@@ -59,7 +59,7 @@ def explore(
     Whatever stops it, `mepol.resume(path)` goes on from its last checkpoint, to the same bits.
 
     >>> import mepol
-    >>> run = mepol.explore("gridworld", fast=True, epochs=2, horizon=100, out="runs/first", progress=False)
+    >>> run = mepol.explore("gridworld", fast=True, epochs=2, horizon=60, trajectories=5, out="runs/first", progress=False)
     >>> run.metrics["epoch"].tolist()
     [0, 1, 2]
     """

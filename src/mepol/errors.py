@@ -4,7 +4,15 @@ from __future__ import annotations
 
 
 class MepolError(Exception):
-    """Base of every error that mepol raises on purpose; the command line prints it as one sentence."""
+    """Base of every error that mepol raises on purpose; the command line prints it as one sentence.
+
+    >>> import mepol
+    >>> try:
+    ...     mepol.preset("gridwold")
+    ... except mepol.MepolError as fault:
+    ...     print(str(fault).partition(";")[0])
+    no preset or environment called 'gridwold'
+    """
 
 
 class ConfigError(MepolError):

@@ -33,8 +33,14 @@ class Run:
 
     >>> import mepol
     >>> run = mepol.open("runs/gridworld")
-    >>> sorted(run.metrics)[:3]
-    ['cells', 'discrete_entropy', 'entropy']
+    >>> run
+    Run('runs/gridworld', explore, seed 0, finished)
+    >>> run.path.name, run.finished, run.config.horizon, run.domain.names
+    ('gridworld', True, 60, ('x', 'y'))
+    >>> run.policy.widths == run.best.widths == run.initial.widths
+    True
+    >>> run.metrics["epoch"].tolist(), sorted(run.metrics)[:3]
+    ([0, 1, 2], ['cells', 'discrete_entropy', 'entropy'])
     """
 
     def __init__(self, directory: RunDirectory[Any, Any], given: Any = None) -> None:
@@ -43,7 +49,12 @@ class Run:
 
     @staticmethod
     def open(path: str | Path, given: Any = None) -> Run:
-        """The run in the directory `path`."""
+        """The run in the directory `path`.
+
+        >>> import mepol
+        >>> mepol.Run.open("runs/gridworld").finished
+        True
+        """
         return Run(RunDirectory.open(Path(path)), given)
 
     def __repr__(self) -> str:
@@ -88,7 +99,12 @@ class Run:
         return self.load("initial")
 
     def load(self, which: str = "last") -> Any:
-        """The policy `last`, `best` or `initial`. A run that was made before `best` was kept has its last instead."""
+        """The policy `last`, `best` or `initial`. A run that was made before `best` was kept has its last instead.
+
+        >>> import mepol
+        >>> mepol.open("runs/gridworld").load("initial").widths
+        (2, 16, 16, 2)
+        """
         path = self.directory.policy_path(which)
         if which == "best" and not path.exists():
             path = self.directory.policy_path("last")
@@ -112,7 +128,12 @@ class Run:
         return table
 
     def frame(self) -> Any:
-        """metrics.csv as a pandas DataFrame, where pandas is installed."""
+        """metrics.csv as a pandas DataFrame, where pandas is installed.
+
+        >>> import mepol
+        >>> len(mepol.open("runs/gridworld").frame())
+        3
+        """
         try:
             import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
         except ImportError as fault:
@@ -124,6 +145,11 @@ class Run:
 
         protocol: `k`, `eps`, `horizon`, `pairs`, `horizons`, `mixing_threshold`, where they are to differ from the
         run's own.
+
+        >>> import mepol
+        >>> found = mepol.open("runs/gridworld").evaluate(which="best", trajectories=5)
+        >>> found.evaluation.particles, found.evaluation.index < 4.61
+        (300, True)
         """
         changes = {name: value for name, value in protocol.items() if value is not None}
         wanted = dataclasses.replace(self.protocol, trajectories=trajectories, **changes)
@@ -132,18 +158,35 @@ class Run:
 
     @property
     def protocol(self) -> Protocol:
-        """How the run itself measures: its horizon, k, eps and trajectories."""
+        """How the run itself measures: its horizon, k, eps and trajectories.
+
+        >>> import mepol
+        >>> mepol.open("runs/gridworld").protocol.horizon
+        60
+        """
         return self.directory.phase.protocol(self.config)
 
     def states(
         self, *, which: str = "last", trajectories: int = 20, horizon: int | None = None, seed: int = 0
     ) -> NDArray[np.float64]:
-        """(M, T+1, S) states that the policy `which` visits on fresh trajectories, s_0 first."""
+        """(M, T+1, S) states that the policy `which` visits on fresh trajectories, s_0 first.
+
+        >>> import mepol
+        >>> mepol.open("runs/gridworld").states(trajectories=3).shape
+        (3, 61, 2)
+        """
         with self.working(trajectories) as env:
             return self.rollout(env, which=which, horizon=horizon, seed=seed).states
 
     def rollout(self, env: Any, *, which: str = "last", horizon: int | None = None, seed: int = 0) -> Batch:
-        """One fresh trajectory of the policy `which` from each copy of the run's environment in `env`."""
+        """One fresh trajectory of the policy `which` from each copy of the run's environment in `env`.
+
+        >>> import mepol
+        >>> run = mepol.open("runs/gridworld")
+        >>> with run.working(3) as env:
+        ...     run.rollout(env).actions.shape
+        (3, 60, 2)
+        """
         actor, limit = self.load(which), self.config.machine.env_time_limit
         check_fit(actor, self.domain.state_dim, self.domain.action_dim, self.domain.env)
         steps = horizon or self.protocol.horizon
@@ -151,7 +194,13 @@ class Run:
 
     @contextmanager
     def working(self, num_envs: int) -> Iterator[Any]:
-        """`num_envs` copies of the run's environment, with the run's threads in force."""
+        """`num_envs` copies of the run's environment, with the run's threads in force.
+
+        >>> import mepol
+        >>> with mepol.open("runs/gridworld").working(3) as env:
+        ...     env.num_envs
+        3
+        """
         environments = self.directory.phase.environments(self.config, self.given)
         with threads_in_force(self.config.machine), environments:
             yield environments.of(num_envs)
@@ -159,11 +208,21 @@ class Run:
     # --- how it looks -----------------------------------------------------------------------------------------------
 
     def figures(self) -> tuple[Path, ...]:
-        """Draw its figures from its files alone; returns where they are."""
+        """Draw its figures from its files alone; returns where they are.
+
+        >>> import mepol
+        >>> [path.name for path in mepol.open("runs/gridworld").figures()]
+        ['entropy.png', 'coverage.png']
+        """
         return self.summary().figures
 
     def summary(self) -> Summary:
-        """Its figures, and the first, best and last measured policy."""
+        """Its figures, and the first, best and last measured policy.
+
+        >>> import mepol
+        >>> mepol.open("runs/gridworld").summary().last.epoch
+        2
+        """
         return summarise(self.directory)
 
     def video(
@@ -176,7 +235,12 @@ class Run:
         seed: int = 0,
         progress: Any = lambda done, total: None,
     ) -> Path:
-        """Film the policy `which` beside the one it started from; by default into figures/policy.mp4."""
+        """Film the policy `which` beside the one it started from; by default into figures/policy.mp4.
+
+        >>> import mepol
+        >>> mepol.open("runs/gridworld").video(steps=2).name
+        'policy.mp4'
+        """
         actors: dict[str, Actor] = {"after": self.load(which)}
         if self.directory.policy_path("initial").is_file():
             actors = {"before": self.initial, **actors}

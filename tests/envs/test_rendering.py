@@ -19,11 +19,14 @@ from mepol.envs import rendering
 from mepol.envs.humanoid import HumanoidVectorEnv
 
 DRAW = """
-import gymnasium, mepol, os
+import gymnasium, os, sys
+before = dict(os.environ)
+import mepol
 env = gymnasium.make("mepol/Ant-v0", render_mode="rgb_array")
 env.reset(seed=0)
 spread = int(env.render().std())
-print(os.environ.get("MUJOCO_GL"), spread)
+drawn = [name for name in ("egl", "osmesa") if f"mujoco.{name}" in sys.modules]
+print(*drawn, spread, os.environ == before)
 """
 
 
@@ -71,20 +74,23 @@ def test_each_backend_draws_and_the_users_choice_is_obeyed(backend):
         environment["MUJOCO_GL"] = backend
     done = subprocess.run([sys.executable, "-c", DRAW], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    chosen, spread = done.stdout.split()
+    chosen, spread, unchanged = done.stdout.split()
+    assert unchanged == "True"
     assert chosen == (backend or ("egl" if rendering._egl_works() else "osmesa"))
     assert int(spread) > 10
 
 
 def test_without_any_library_the_debian_package_is_named(monkeypatch):
     monkeypatch.delenv("MUJOCO_GL", raising=False)
+    rendering.first_that_works.cache_clear()
     monkeypatch.setattr(rendering, "_egl_works", lambda: False)
     monkeypatch.setattr(rendering, "_osmesa_works", lambda: True)
     assert rendering.choose_backend() == "osmesa"
-    monkeypatch.delenv("MUJOCO_GL")
+    rendering.first_that_works.cache_clear()
     monkeypatch.setattr(rendering, "_osmesa_works", lambda: False)
     with pytest.raises(EnvironmentFault, match=r"libegl1 .*libosmesa6"):
         rendering.choose_backend()
+    rendering.first_that_works.cache_clear()
 
 
 def test_a_backend_that_fails_is_named_with_its_remedy(monkeypatch):

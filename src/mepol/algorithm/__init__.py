@@ -16,6 +16,18 @@ Any nn.Module with `log_prob` and `act` is a `Policy`; `GaussianPolicy` is the p
         print(epoch.epoch, epoch.entropy, epoch.kl)
 
 examples/loop_without_files.py runs this; docs/extending.md adds a rule, an estimator and a policy class of one's own.
+
+>>> import gymnasium, itertools, numpy as np
+>>> from mepol import algorithm, collect
+>>> env, rng = gymnasium.make_vec("mepol/GridWorld-v0", 5), np.random.default_rng(0)
+>>> policy = algorithm.GaussianPolicy(2, 2, hidden=(16,))
+>>> policy.initialise(rng, log_std=-0.5)
+>>> rule, config = algorithm.RULES["importance"], algorithm.AscentConfig(k=4)
+>>> ascent = rule.make(policy, config, algorithm.CriticConfig(), 2, rng)
+>>> sample = lambda epoch: collect(policy, env, 60, seed=epoch)
+>>> search = lambda batch: algorithm.KnnLandscape.of(batch.particles((0, 1)), config.k, eps=1e-15)
+>>> [epoch.epoch for epoch in itertools.islice(algorithm.mepol(sample, search, ascent.climb), 2)]
+[0, 1]
 """
 
 from mepol.algorithm.advantage import climb_by_advantage

@@ -20,6 +20,11 @@ class Batch:
     states:  (M, T+1, S) float64, s_0 .. s_T as the environment gave them.
     actions: (M, T, A) float32, as the policy drew them (the environment clips them itself).
     lengths: (M,) int64, steps taken by each trajectory, 1 .. T.
+
+    >>> import numpy as np, mepol
+    >>> batch = mepol.Batch(np.zeros((2, 4, 3)), np.zeros((2, 3, 1), dtype=np.float32), np.array([3, 2]))
+    >>> batch.size, batch.particles((0, 1)).shape
+    (5, (5, 2))
     """
 
     states: NDArray[np.float64]

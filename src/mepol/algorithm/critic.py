@@ -22,6 +22,7 @@ class Critic(nn.Module):
     shift: Tensor
     scale: Tensor
 
+    @torch.random.fork_rng(devices=[])  # torch's generator stays as it was
     def __init__(self, state_dim: int, config: CriticConfig, rng: np.random.Generator) -> None:
         super().__init__()
         self.config = config

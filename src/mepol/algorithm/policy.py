@@ -66,12 +66,20 @@ class Policy(Stateful, Protocol):
 class GaussianPolicy(nn.Module):
     """a ~ N(mean(s), diag(exp(log_std))^2); actions are not squashed nor clipped here: the environment clips.
 
-    The network sees (s - shift) / scale; the paper feeds raw states, which is shift 0 and scale 1.
+    The network sees (s - shift) / scale; the paper feeds raw states, which is shift 0 and scale 1. A new one has
+    torch's weights and leaves torch's generator as it was; `initialise` draws those of the paper.
+
+    >>> import numpy as np, mepol
+    >>> policy = mepol.GaussianPolicy(2, 3, hidden=(64, 64))
+    >>> policy.initialise(np.random.default_rng(0), log_std=-0.5)
+    >>> policy.act(np.zeros((5, 2)), np.random.default_rng(1)).shape
+    (5, 3)
     """
 
     shift: Tensor
     scale: Tensor
 
+    @torch.random.fork_rng(devices=[])
     def __init__(self, state_dim: int, action_dim: int, hidden: tuple[int, ...] = (300, 300)) -> None:
         super().__init__()
         widths = (state_dim, *hidden, action_dim)

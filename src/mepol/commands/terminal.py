@@ -9,14 +9,13 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from mepol.errors import ConfigError
 from mepol.runs.text import plain
+from mepol.settings import require
 
 
 def at_least(name: str, value: int, least: int) -> None:
     """ConfigError unless `value` is `least` or more."""
-    if value < least:
-        raise ConfigError(f"{name} = {value} is not possible: it must be at least {least}")
+    require(value >= least, name, value, f"at least {least}")
 
 
 # --- Arguments ------------------------------------------------------------------------------------------------------

@@ -46,10 +46,21 @@ def counting(noun: str, total: int) -> Iterator[Tell]:
     live = stdout.is_terminal or stdout.is_jupyter
     with Progress(*columns, console=stdout, disable=not live) as bar:
         task = bar.add_task(noun, total=total, state="")
+        redraw = _in_notebook(bar) if stdout.is_jupyter else None
 
         def tell(done: int, total: int, text: str, keep: bool) -> None:
             bar.update(task, completed=done, total=total, state=text)
-            if keep or not live:
+            if redraw is not None:
+                redraw(bar)
+            if keep or not (live or redraw):
                 bar.console.print(f"{noun} {done:4d}/{total}  {text}")
 
         yield tell
+
+
+def _in_notebook(bar: Progress) -> Callable[[Progress], None] | None:
+    """Show `bar` in a cell's output; what draws it again there. Rich's own way would need ipywidgets."""
+    from IPython.display import DisplayHandle, display
+
+    handle: DisplayHandle | None = display(bar, display_id=True)  # type: ignore[no-untyped-call]
+    return None if handle is None else handle.update

@@ -25,14 +25,9 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mepol.envs.batched import Array, DivisibleEnv, Frame, Step
-from mepol.errors import EnvironmentFault
-
-try:
-    import mujoco  # type: ignore[import-untyped]
-except ImportError as fault:
-    raise EnvironmentFault("this domain needs MuJoCo, which is not installed: pip install 'mepol[mujoco]'") from fault
-
 from mepol.envs.rendering import Renderer, View
+from mepol.envs.simulator import mujoco
+from mepol.errors import EnvironmentFault
 
 # After any of these the state of a simulation is no longer the consequence of its actions: MuJoCo has put it back
 # to the model's rest pose (the first three), or has replaced the control by zero.

@@ -2,7 +2,7 @@
 
 MUJOCO_GL is obeyed when the user has set it (egl, osmesa, glfw). Otherwise EGL is tried, then OSMesa. The choice
 must come before the first GL import, because PyOpenGL cannot change its platform afterwards; so the libraries are
-tried through ctypes first.
+tried through ctypes first. The environment variables are as before once a picture can be drawn.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import ctypes
 import importlib
 import os
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-import mujoco  # type: ignore[import-untyped]
 import numpy as np
 
 from mepol.envs.batched import Frame
+from mepol.envs.simulator import mujoco, platform_as_before
 from mepol.errors import EnvironmentFault
 
 REMEDY = "install libegl1 (or libosmesa6) with apt-get, or set MUJOCO_GL to egl, osmesa or glfw"
@@ -40,7 +41,8 @@ class Renderer:
     def __init__(self, model: mujoco.MjModel, width: int = 480, height: int = 480) -> None:
         backend = choose_backend()
         try:
-            self._gl = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
+            with platform_as_before():
+                self._gl = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
             self._gl.make_current()
             self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
         except Exception as fault:  # each backend has its own errors; all mean that nothing can be drawn
@@ -76,14 +78,18 @@ class Renderer:
 
 
 def choose_backend() -> str:
-    """MUJOCO_GL, set to the first backend that works when it was not set."""
-    chosen = os.environ.get("MUJOCO_GL", "").lower().strip()
-    if not chosen:
-        chosen = "egl" if _egl_works() else "osmesa" if _osmesa_works() else ""
-        if not chosen:
-            raise EnvironmentFault(f"neither EGL nor OSMesa works here, so nothing can be drawn: {REMEDY}")
-        os.environ["MUJOCO_GL"] = chosen
+    """MUJOCO_GL, or the first backend that works where it is not set."""
+    chosen = os.environ.get("MUJOCO_GL", "").lower().strip() or first_that_works()
     return chosen if chosen in ("egl", "osmesa") else "glfw"
+
+
+@cache
+def first_that_works() -> str:
+    """`egl` or `osmesa`, whichever this machine can draw through."""
+    chosen = "egl" if _egl_works() else "osmesa" if _osmesa_works() else ""
+    if not chosen:
+        raise EnvironmentFault(f"neither EGL nor OSMesa works here, so nothing can be drawn: {REMEDY}")
+    return chosen
 
 
 def _egl_works() -> bool:

@@ -39,7 +39,20 @@ class Improvement:
 
 
 class Explorer(ABC):
-    """One run's explorer. It is made in a workshop, acts, and improves by an epoch at a time."""
+    """One run's explorer. It is made in a workshop, acts, and improves by an epoch at a time.
+
+    >>> import mepol
+    >>> from mepol.exploration.explorers import Improvement, Kind
+    >>> class Patient(mepol.Explorer):  # waits for a better idea
+    ...     def actor(self):
+    ...         return mepol.load_policy("runs/gridworld/policy.safetensors")
+    ...     def improve(self, epoch):
+    ...         return Improvement(samples=0)
+    >>> settings = {"epochs": 1, "horizon": 60, "eps": 1e-15, "progress": False}
+    >>> run = mepol.explore("gridworld", explorer=Kind("patient", "waits", Patient), out="runs/patient", **settings)
+    >>> run.config.explorer
+    'given:patient'
+    """
 
     def __init__(self, workshop: Workshop) -> None:
         self.workshop, self.config, self.domain = workshop, workshop.config, workshop.domain

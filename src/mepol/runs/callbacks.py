@@ -49,9 +49,10 @@ Callback = Callable[[Progress], bool | None]
 class StopAt:
     """Ends a run once a column of metrics.csv is `value` or more.
 
-    >>> from mepol import StopAt
-    >>> StopAt("index", 4.4)
-    StopAt(column='index', value=4.4)
+    >>> import mepol
+    >>> run = mepol.resume("runs/gridworld", length=99, callbacks=[mepol.StopAt("cells", 2)], progress=False)
+    >>> run.finished, run.metrics["epoch"].tolist()
+    (True, [0, 1, 2, 3])
     """
 
     column: str
@@ -92,9 +93,10 @@ def logged(progress: Progress) -> dict[str, float]:
 class TensorBoard:
     """Writes each row to TensorBoard, against environment steps; by default into the run's own `tensorboard/`.
 
-    >>> from mepol import TensorBoard
-    >>> TensorBoard("logs").folder
-    PosixPath('logs')
+    >>> import mepol
+    >>> run = mepol.resume("runs/gridworld", length=3, callbacks=[mepol.TensorBoard()], progress=False)
+    >>> len(list((run.path / "tensorboard").iterdir()))
+    1
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -118,6 +120,9 @@ class WeightsAndBiases:
     """Logs each row to Weights & Biases, against environment steps.
 
     project: of the run there; mode: `online`, `offline` (into `folder`, to be synchronised later) or as W&B decides.
+
+    >>> import mepol
+    >>> log = mepol.WeightsAndBiases("covering", mode="offline", folder="logs")  # callbacks=[log]
     """
 
     def __init__(self, project: str = "mepol", mode: str | None = None, folder: str | Path | None = None) -> None:

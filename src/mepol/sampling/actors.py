@@ -157,6 +157,7 @@ class SquashedPolicy(_Choosing, nn.Module):
     low: Tensor
     high: Tensor
 
+    @torch.random.fork_rng(devices=[])  # torch's generator stays as it was
     def __init__(self, state_dim: int, action_dim: int, hidden: tuple[int, ...], skills: int = 0) -> None:
         super().__init__()
         self.widths, self.skills = (state_dim, *hidden, action_dim), skills

@@ -57,8 +57,7 @@ def read_actor(
     """
     layers = _actor_layers(actor)
     hidden = tuple(layer.out_features for layer in layers[:-1])
-    with torch.random.fork_rng(devices=[]):  # new layers draw weights, though these are overwritten
-        policy = GaussianPolicy(layers[0].in_features, layers[-1].out_features, hidden)
+    policy = GaussianPolicy(layers[0].in_features, layers[-1].out_features, hidden)
     for target, source in zip(policy.layers, layers, strict=True):
         target.load_state_dict(source.state_dict())
     assert isinstance(actor.log_std, Tensor)
@@ -77,8 +76,7 @@ def read_squashed(actor: SacActor, space: Box, skills: int = 0) -> SquashedPolic
     """
     theirs = [layer for layer in (*actor.latent_pi, actor.mu, actor.log_std) if isinstance(layer, nn.Linear)]
     *hidden, last = (layer.out_features for layer in theirs[:-1])
-    with torch.random.fork_rng(devices=[]):  # new layers draw weights, though these are overwritten
-        policy = SquashedPolicy(actor.features_dim - skills, last, tuple(hidden), skills)
+    policy = SquashedPolicy(actor.features_dim - skills, last, tuple(hidden), skills)
     for target, source in zip((*policy.layers, policy.mean, policy.log_std), theirs, strict=True):
         target.load_state_dict(source.state_dict())
     policy.low.copy_(torch.from_numpy(space.low))
