@@ -51,7 +51,10 @@ def once(runs: Sequence[Run]) -> list[Run]:
     """
     kept: dict[tuple[Any, ...], Run] = {}
     for run in runs:
-        key = (run.phase.name, tuple(settings_of(run).items()), run.config.seed, start_of(run))
+        start = start_of(run)
+        names = ("init", "which") if start else ()  # where a start is known, how it was found says nothing more
+        settings = tuple((name, value) for name, value in settings_of(run).items() if name not in names)
+        key = (run.phase.name, settings, run.config.seed, start)
         known = kept.setdefault(key, run)
         if known is not run:
             same = "the same directory" if known.path.resolve() == run.path.resolve() else "the same run"
