@@ -108,7 +108,10 @@ def test_what_a_killed_creation_left_is_used_again_and_anything_else_refused(tmp
         used = tmp_path / name
         used.mkdir()
         (used / name).write_bytes(content_)
-        with pytest.raises(RunError, match="already exists"), RunDirectory.create(used, FINETUNE, TINY, "{}", b"explorer"):
+        with (
+            pytest.raises(RunError, match="already exists"),
+            RunDirectory.create(used, FINETUNE, TINY, "{}", b"explorer"),
+        ):
             pass
         assert (used / name).read_bytes() == content_
 
