@@ -41,7 +41,7 @@ TIMES = {"sample_s": None, "learn_s": None}
 
 
 def content(run: FinetuneRun) -> tuple[object, ...]:
-    """Everything that a run has learnt and kept; of which run a checkpoint is depends on the length it was begun with."""
+    """All that a run has learnt and kept; a checkpoint also says which run it is of, which its first length decides."""
     checkpoint = run.checkpoints()[0]
     header = read_header(checkpoint, RunError, "a checkpoint from")
     learnt = {name: tensor.numpy().tobytes() for name, tensor in safetensors.torch.load_file(checkpoint).items()}
