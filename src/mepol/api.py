@@ -92,11 +92,11 @@ def resume(
     [0, 1, 2, 3]
     """
     directory = path.directory if isinstance(path, Run) else RunDirectory.open(Path(path))
-    given = path.given if isinstance(path, Run) else Given(env=env, **objects)
+    given = path.given if isinstance(path, Run) and env is None else Given(env=env, **objects)
     handed: Any = given
     if goal is not None:
         config = directory.config
-        handed = Task(env or config.env, goal, config.horizon)
+        handed = Task(given.env or config.env, goal, config.horizon)
     turn = directory.phase.turn
     total = directory.phase.length(directory.config) if length is None else length
     with telling(turn, total, shown=progress) as report:
@@ -186,7 +186,7 @@ def finetune(
         run = begin_finetuning(
             config, path, start=start, task=task, explored=explored, callbacks=tuple(callbacks), report=report
         )
-    return Run(run, explored.given if explored else None)
+    return Run(run, explored.given if explored else Given(env=task.env) if task else None)
 
 
 def begin_finetuning(
