@@ -91,31 +91,30 @@ def resume(
     [0, 1, 2, 3]
     """
     directory = path.directory if isinstance(path, Run) else RunDirectory.open(Path(path))
-    given: Any = path.given if isinstance(path, Run) else Given(env=env, **objects)
+    given = path.given if isinstance(path, Run) and env is None else Given(env=env, **objects)
+    handed: Any = given
     if goal is not None:
-        given = Task(env or directory.config.env, goal, directory.config.horizon)
+        config = directory.config
+        handed = Task(given.env or config.env, goal, config.horizon)
     turn = directory.phase.turn
     total = directory.phase.length(directory.config, given) if length is None else length
     with telling(turn, total, shown=progress) as report:
         directory = directory.phase.resume(
-            directory.path, length=length, given=given, callbacks=tuple(callbacks), report=report
+            directory.path, length=length, given=handed, callbacks=tuple(callbacks), report=report
         )
     return Run(directory, given)
 
 
-def open(path: Place, *, goal: Callable[..., Any] | None = None, **objects: Any) -> Run:
+def open(path: Place, **objects: Any) -> Run:
     """The run of either phase in the directory `path`; nothing in it is executed.
 
-    goal, objects: what was handed in when it was made and no file holds (`env`, `features`, `policy`).
+    objects: what was handed in when it was made and no file holds (`env`, `features`, `policy`).
 
     >>> import mepol
     >>> mepol.open("runs/gridworld").finished
     True
     """
-    if goal is None:
-        return Run.open(path, Given(**objects))
-    directory = RunDirectory.open(Path(path))
-    return Run(directory, Task(objects.get("env") or directory.config.env, goal, directory.config.horizon))
+    return Run.open(path, Given(**objects))
 
 
 def evaluate(
@@ -186,7 +185,7 @@ def finetune(
         run = begin_finetuning(
             config, path, start=start, task=task, explored=explored, callbacks=tuple(callbacks), report=report
         )
-    return Run(run, task if task is not None else explored.given if explored else None)
+    return Run(run, explored.given if explored else Given(env=task.env) if task else None)
 
 
 def begin_finetuning(

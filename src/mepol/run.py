@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import mepol.exploration.rows
+import mepol.finetuning.rows  # noqa: F401  with these two imports the phases make their directories known
 from mepol.algorithm.batch import Batch
 from mepol.envs.domain import Domain
-from mepol.errors import MepolError
+from mepol.errors import MepolError, PolicyFileError
 from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.exploration.workshop import Given
 from mepol.figures.summary import Summary, summarise
@@ -108,6 +110,8 @@ class Run:
         path = self.directory.policy_path(which)
         if which == "best" and not path.exists():
             path = self.directory.policy_path("last")
+        if which == "initial" and not path.exists():
+            raise PolicyFileError(f"{self.path} began from scratch: there is no policy that it started from")
         make = getattr(self.given, "policy", None)
         into = None if make is None else make(self.domain.state_dim, self.domain.action_dim)
         return load_policy(path, into)

@@ -18,7 +18,8 @@ import pytest
 from mepol import GaussianPolicy, load_policy, save_policy
 from mepol.cli import main
 from mepol.exploration.presets import PRESETS, fast
-from mepol.runs.directory import Run
+from mepol.run import Run
+from mepol.runs.directory import RunDirectory
 
 SMALL = [
     *("--horizon", "60", "--trajectories", "4", "--k", "4", "--max-steps", "2", "--threads", "1", "--seed", "3"),
@@ -65,7 +66,7 @@ def assert_one_sentence(err: str, *words: str) -> None:
 def test_explore_leaves_a_whole_run_behind(finished: Path) -> None:
     names = {"config.json", "metrics.csv", "steps.csv", "policy.safetensors", "initial.safetensors"}
     assert names <= {p.name for p in finished.iterdir()}
-    run = Run.open(finished)
+    run = RunDirectory.open(finished)
     assert (run.config.horizon, run.config.ascent.k, run.config.policy.hidden) == (60, 4, (16, 16))
     assert [row.epoch for row in run.rows()] == [0, 1, 2]
     assert load_policy(finished / "policy.safetensors").widths == (2, 16, 16, 2)
@@ -95,7 +96,7 @@ def test_any_gymnasium_environment_can_be_explored(
     code, text, err = run_main(["explore", "Pendulum-v1", *SMALL], capsys)
     assert (code, err) == (0, "")
     assert "runs/Pendulum-v1-seed-3" in text
-    assert len(Run.open(tmp_path / "runs" / "Pendulum-v1-seed-3").rows()) == 3
+    assert len(RunDirectory.open(tmp_path / "runs" / "Pendulum-v1-seed-3").rows()) == 3
 
 
 def test_the_command_is_installed_and_works_from_a_shell(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_the_command_is_installed_and_works_from_a_shell(tmp_path: Path) -> None
         [*COMMAND, "explore", "mountain-car", *SMALL, "--out", str(out)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(Run.open(out).rows()) == 3
+    assert len(RunDirectory.open(out).rows()) == 3
     bad = subprocess.run([*COMMAND, "explore", "gridwold"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert bad.returncode == 2
     assert_one_sentence(bad.stderr, "did you mean 'gridworld'?")
@@ -134,13 +135,13 @@ def test_ctrl_c_leaves_whole_rows_and_a_policy(tmp_path: Path) -> None:
         process.wait()
     assert process.returncode == 130
     assert_one_sentence(err, "interrupted", f"mepol resume {out} goes on from there")
-    rows = Run.open(out).rows()
+    rows = RunDirectory.open(out).rows()
     assert len(rows) >= 3
     assert [row.epoch for row in rows] == list(range(len(rows)))
     assert metrics.read_text().endswith("\n")
     with (out / "steps.csv").open(newline="") as file:
         assert all(None not in record.values() and None not in record for record in csv.DictReader(file))
-    assert Run.open(out).load_policy().widths == (2, 16, 16, 2)
+    assert Run.open(out).policy.widths == (2, 16, 16, 2)
     assert not list(out.rglob("*.tmp"))
 
 
@@ -351,13 +352,22 @@ def test_a_policy_file_that_is_none_is_refused(kind: str, copy: Path, capsys: py
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"env": "x", "colour": 1}', '{"env": "mepol/GridWorld-v0", "seed": -1}']
+    ("text", "expected"),
+    [
+        ("", 2),
+        ("{", 2),
+        ("[]", 2),
+        ('{"env": "x", "explorer": "mepol", "colour": 1}', 2),
+        ('{"env": "mepol/GridWorld-v0", "explorer": "mepol", "seed": -1}', 2),
+        ('{"env": "mepol/GridWorld-v0"}', 1),  # a run of neither phase
+        ('{"env": "mepol/GridWorld-v0", "explorer": "mepol", "task": "grid-goal1"}', 1),  # or of both
+    ],
 )
-def test_a_broken_config_is_refused(text: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_config_is_refused(text: str, expected: int, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (copy / "config.json").write_text(text)
     code, _, err = run_main(["evaluate", str(copy)], capsys)
     assert_one_sentence(err, "config.json")
-    assert code == 2
+    assert code == expected
 
 
 def test_too_few_particles_to_evaluate_are_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -379,16 +389,16 @@ def test_a_closed_pipe_is_no_traceback(finished: Path) -> None:
 def test_fast_starts_from_other_settings(tmp_path: Path) -> None:
     small = ["--epochs", "0", "--horizon", "60", "--evaluation-trajectories", "2", "--zero-mean-steps", "1"]
     assert main(["explore", "gridworld", "--fast", *small, "--out", str(tmp_path / "run")]) == 0
-    config = Run.open(tmp_path / "run").config
+    config = RunDirectory.open(tmp_path / "run").config
     assert (config.horizon, config.trajectories, config.policy.hidden) == (60, 40, (64, 64))
 
 
 def test_fast_serves_any_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--epochs", "1", "--horizon", "40", "--evaluation-trajectories", "2", "--trajectories", "4"]
     assert run_main(["explore", "Pendulum-v1", "--fast", *small, "--out", str(tmp_path / "run")], capsys)[0] == 0
-    run = Run.open(tmp_path / "run")
+    run = RunDirectory.open(tmp_path / "run")
     assert (run.config.ascent.rule, run.config.policy.standardise, run.config.horizon) == ("advantage", True, 40)
-    scale = run.load_policy().scale.tolist()
+    scale = Run.open(tmp_path / "run").policy.scale.tolist()
     assert scale == pytest.approx([1.0, 1.0, 8.0])  # bounded inputs to [-1, 1]
     assert run_main(["explore", "nowhere", "--fast"], capsys)[0] == 2
     assert fast("hand-reach", PRESETS["hand-reach"].config).horizon == PRESETS["hand-reach"].config.horizon
@@ -400,7 +410,7 @@ def test_flags_reach_the_config(tmp_path: Path, capsys: pytest.CaptureFixture[st
     flags = {"--seed": "9", "--epochs": "0", "--kl-threshold": "2.5", "--max-steps": "7", "--threads": threads}
     typed = [word for pair in flags.items() for word in pair]
     assert run_main(["explore", "gridworld", *SMALL, *typed, "--out", str(out)], capsys)[0] == 0
-    config = Run.open(out).config
+    config = RunDirectory.open(out).config
     assert (config.seed, config.epochs, config.machine.threads) == (9, 0, int(threads))
     assert (config.ascent.kl_threshold, config.ascent.max_steps) == (2.5, 7)
 

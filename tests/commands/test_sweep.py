@@ -9,10 +9,9 @@ import pytest
 
 from mepol.cli import main
 from mepol.errors import ConfigError
-from mepol.exploration.explorers import is_finished
 from mepol.exploration.presets import PRESETS
-from mepol.exploration.sweep import read_study, seeds_of, study_of
-from mepol.runs.directory import Run
+from mepol.exploration.study import read_study, seeds_of, study_of
+from mepol.runs.directory import RunDirectory
 
 STUDY = """
 preset = "gridworld"
@@ -54,8 +53,8 @@ def test_a_failed_member_stops_nobody_and_finished_ones_are_skipped(
     assert "1 of 3 runs failed, the first is broken-seed-4" in err
     assert "NoSuch" in err
     assert states(out) == {"plain": "done", "random": "done", "broken": "failed"}
-    run = Run.open(out / "plain-seed-4")
-    assert is_finished(run)
+    run = RunDirectory.open(out / "plain-seed-4")
+    assert run.is_finished
     assert (run.config.seed, run.config.policy.hidden, [r.epoch for r in run.rows()]) == (4, (8,), [0, 1])
     assert (out / "compare.csv").read_text().count("random,1,") == 5  # four measures and the coverage
     assert (out / "index.png").is_file()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mepol.errors import ConfigError
-from mepol.figures.video import CAPTION, record
+from mepol.figures.video import CAPTION, film
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
@@ -20,8 +20,10 @@ class Constant:
         return (self.action + noise).astype(np.float32)
 
 
-def watch(path):
-    """Frames, width, height and rate of the film."""
+def watch(data, folder):
+    """Frames and rate of the film."""
+    path = folder / "film.mp4"
+    path.write_bytes(data)
     reader = imageio_ffmpeg.read_frames(str(path))
     about = next(reader)
     width, height = about["size"]
@@ -36,16 +38,15 @@ def dot(panel):
 
 def test_two_policies_stand_side_by_side_from_the_same_start(tmp_path):
     seen = []
-    path = record(
+    data = film(
         {"before": Constant(0.0, 0.0), "after": Constant(0.2, 0.2)},
         "mepol/GridWorld-v0",
         episodes=2,
         horizon=9,
         seed=np.random.SeedSequence(0),
-        path=tmp_path / "films" / "grid.mp4",
         progress=lambda done, total: seen.append((done, total)),
     )
-    frames, fps = watch(path)
+    frames, fps = watch(data, tmp_path)
     assert frames.shape == (20, 480 + CAPTION, 960, 3)
     assert fps == 30
     assert seen[0] == (1, 20)
@@ -67,25 +68,18 @@ def test_two_policies_stand_side_by_side_from_the_same_start(tmp_path):
 def test_one_policy_in_other_domains(tmp_path, env_id, size, fps):
     if "Mountain" not in env_id:
         pytest.importorskip("mujoco")
-    path = tmp_path / "film.mp4"
-    record(
-        {"policy": Constant(*[0.5] * size)}, env_id, episodes=1, horizon=4, seed=np.random.SeedSequence(1), path=path
-    )
-    frames, rate = watch(path)
+    seed = np.random.SeedSequence(1)
+    data = film({"policy": Constant(*[0.5] * size)}, env_id, episodes=1, horizon=4, seed=seed)
+    frames, rate = watch(data, tmp_path)
     assert len(frames) == 5
     assert rate == pytest.approx(fps)
     assert np.abs(frames[0].astype(int) - frames[-1]).mean() > 0.05
 
 
-def test_nothing_to_show_is_refused(tmp_path):
+def test_nothing_to_show_is_refused():
     for actors, episodes in (({}, 1), ({"policy": Constant(0.0)}, 0)):
         with pytest.raises(ConfigError, match="at least one"):
-            record(
-                actors,
-                "mepol/MountainCar-v0",
-                episodes=episodes,
-                horizon=1,
-                seed=np.random.SeedSequence(0),
-                path=tmp_path / "none.mp4",
-            )
-    assert list(tmp_path.iterdir()) == []
+            film(actors, "mepol/MountainCar-v0", episodes=episodes, horizon=1, seed=np.random.SeedSequence(0))
+    seed, actors = np.random.SeedSequence(0), {"policy": Constant(0.0)}
+    with pytest.raises(ConfigError, match=r"an .mp4 or a .gif file, not '.avi'"):
+        film(actors, "mepol/MountainCar-v0", episodes=1, horizon=1, seed=seed, suffix=".avi")

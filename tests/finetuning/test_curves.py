@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mepol.finetuning.store import FinetuneRow, FinetuneRun
 from PIL import Image
 
 from mepol.cli import main
 from mepol.errors import RunError
 from mepol.evaluation import mean_interval
 from mepol.finetuning.config import FinetuneConfig, TrpoConfig
-from mepol.finetuning.curves import Curve, learners, learning_band, merged, read_curves
+from mepol.finetuning.curves import Curve, FinetuneRun, learners, learning_band, merged, read_curves
+from mepol.finetuning.rows import FINETUNE, FinetuneRow
+from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import MachineConfig
 
 BASE = FinetuneConfig(task="grid-goal1", iterations=4, stop_return=0.95, stop_after=2)
@@ -26,11 +27,11 @@ BASE = FinetuneConfig(task="grid-goal1", iterations=4, stop_return=0.95, stop_af
 def write(tmp_path: Path):
     def write(name: str, returns: Sequence[float], **changes: object) -> FinetuneRun:
         """A run whose policies had these average returns; it learnt from all but the last."""
-        run = FinetuneRun.create(tmp_path / name, dataclasses.replace(BASE, **changes), None)
-        for i, value in enumerate(returns):
-            learnt = 1.0 if i < len(returns) - 1 else None
-            steps = 100.0 if value else None
-            run.append(FinetuneRow(i, 5000 * i, value, value / 2, steps, 10, 1.0, learnt))
+        with RunDirectory.create(tmp_path / name, FINETUNE, dataclasses.replace(BASE, **changes), "{}") as run:
+            for i, value in enumerate(returns):
+                learnt = 1.0 if i < len(returns) - 1 else None
+                steps = 100.0 if value else None
+                run.append(FinetuneRow(i, 5000 * i, value, value / 2, steps, 10, 1.0, learnt))
         return run
 
     return write
@@ -93,10 +94,10 @@ def test_compare_of_fine_tuning_runs(write, tmp_path, capsys):
     for measure in ("average-return", "success-rate", "steps-to-goal"):
         assert Image.open(tmp_path / "out" / f"grid-goal1-{measure}.png").width > 100
     (tmp_path / "exploration").mkdir()
-    (tmp_path / "exploration" / "config.json").write_text("{}")
+    (tmp_path / "exploration" / "config.json").write_text('{"env": "x", "explorer": "mepol"}')
     assert main(["compare", str(runs[0].path), str(tmp_path / "exploration")]) == 2
     assert "each kind by itself" in capsys.readouterr().err
-    FinetuneRun.create(tmp_path / "empty", BASE, None)
+    write("empty", [])
     assert main(["compare", str(tmp_path / "empty")]) == 1
     assert "no finished episode" in capsys.readouterr().err
 
@@ -122,9 +123,9 @@ def test_an_earlier_table_is_taken_in_and_newer_runs_count(write, tmp_path, caps
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "first line"),
-        ("task,learner\n", "first line"),
-        ("HEAD\ngrid-goal1,x,0,0,0,nan,,,\n", "line 2: nan is no finite number"),
+        ("", "does not start with the columns"),
+        ("task,learner\n", "does not start with the columns"),
+        ("HEAD\ngrid-goal1,x,0,0,0,nan,,,\n", "line 2: 'nan' is not a number"),
         ("HEAD\ngrid-goal1,x,0,0,0,,,,\ngrid-goal1,x,0\n", "line 3"),
         ("HEAD\ngrid-goal1,x,zero,0,0,,,,\n", "line 2"),
     ],

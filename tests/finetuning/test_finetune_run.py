@@ -8,17 +8,21 @@ import sys
 
 import numpy as np
 import pytest
-from mepol.finetuning.run import finetune, measures, resume
-from mepol.finetuning.store import FinetuneRun
+import safetensors.torch
 
+from mepol.api import begin_finetuning
 from mepol.cli import main
 from mepol.errors import ConfigError, MepolError, RunError
 from mepol.exploration.presets import PRESETS
 from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
+from mepol.finetuning.drive import FinetuneRun, finetune, measures, resume
 from mepol.finetuning.presets import default_config, task_rows
+from mepol.finetuning.rows import FINETUNE
 from mepol.finetuning.tasks import TASKS
+from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import MachineConfig
 from mepol.runs.policies import load_policy, save_policy
+from mepol.runs.tensors import read_header
 from mepol.sb3.adapter import Episode
 from mepol.sb3.randomness import drawing_from
 
@@ -37,8 +41,13 @@ TIMES = {"sample_s": None, "learn_s": None}
 
 
 def content(run: FinetuneRun) -> tuple[object, ...]:
+    """All that a run has learnt and kept; a checkpoint also says which run it is of, which its first length decides."""
+    checkpoint = run.checkpoints()[0]
+    header = read_header(checkpoint, RunError, "a checkpoint from")
+    learnt = {name: tensor.numpy().tobytes() for name, tensor in safetensors.torch.load_file(checkpoint).items()}
     rows = [dataclasses.replace(row, **TIMES) for row in run.rows()]
-    return rows, run.checkpoints()[0].read_bytes(), [p.read_bytes() for p in run.segments()]
+    parts = {path.name: path.read_bytes() for path in (run.path / "replay").iterdir()}
+    return rows, [header[name] for name in ("turn", "samples", "parts")], learnt, parts
 
 
 @pytest.mark.parametrize("algo", ["trpo", "ppo", "sac", "smm", "icm", "pseudocount"])
@@ -47,9 +56,10 @@ def test_a_resumed_run_equals_one_never_stopped(tmp_path, algo):
     whole = finetune(config, tmp_path / "whole")
     assert [row.iteration for row in whole.rows()] == [0, 1, 2, 3]
     finetune(dataclasses.replace(config, iterations=1), tmp_path / "parts")
-    resumed = resume(tmp_path / "parts", task="grid-goal1", iterations=3)
+    resumed = resume(tmp_path / "parts", length=3)
     assert content(resumed) == content(whole)
-    assert (tmp_path / "whole" / "policy.safetensors").is_file() == (algo in ("trpo", "ppo"))
+    last = (tmp_path / "whole" / "policy.safetensors").read_bytes()
+    assert (tmp_path / "parts" / "policy.safetensors").read_bytes() == last
     warm = 0 if algo in ("trpo", "ppo") else 20
     assert whole.rows()[-1].samples == warm + 3 * config.steps
 
@@ -63,8 +73,8 @@ def test_a_crash_in_the_middle_costs_nothing_but_the_iteration_under_way(tmp_pat
             raise Crash
 
     with pytest.raises(Crash):
-        finetune(TINY, tmp_path / "crashed", report)
-    resumed = resume(tmp_path / "crashed", task="grid-goal1")
+        finetune(TINY, tmp_path / "crashed", report=report)
+    resumed = resume(tmp_path / "crashed")
     assert content(resumed) == content(finetune(TINY, tmp_path / "whole"))
 
 
@@ -75,47 +85,52 @@ def test_a_damaged_checkpoint_is_passed_over_and_a_foreign_one_refused(tmp_path)
     expected = content(run)
     newest.write_bytes(newest.read_bytes()[:-40])
     with pytest.warns(UserWarning, match="falling back"):
-        resumed = resume(tmp_path / "run", task="grid-goal1")
+        resumed = resume(tmp_path / "run")
     assert content(resumed)[0] == expected[0]
     for path in resumed.checkpoints():
         path.write_bytes(b"nothing")
     with pytest.warns(UserWarning, match="falling back"), pytest.raises(RunError, match="no checkpoint"):
-        resume(tmp_path / "run", task="grid-goal1")
+        resume(tmp_path / "run")
 
 
 def test_what_a_killed_creation_left_is_used_again_and_anything_else_refused(tmp_path):
     left = tmp_path / "left"
     (left / "checkpoints").mkdir(parents=True)
+    (left / "metrics.csv").write_text(FINETUNE.metrics.head)
     (left / "initial.safetensors").write_bytes(b"explorer")
-    (left / ".config.json.x.tmp").write_text("{")
-    (left / "lock").write_text("1\n")
-    run = FinetuneRun.create(left, TINY, b"explorer")
-    assert (FinetuneRun.open(left).config, run.rows(), run.explorer_path.read_bytes()) == (TINY, [], b"explorer")
+    (left / ".config.json.0123abcd.mepol-tmp").write_text("{")
+    (left / "lock").write_text("mepol 1\n")
+    with RunDirectory.create(left, FINETUNE, TINY, "{}", b"explorer") as run:
+        assert (RunDirectory.open(left).config, run.rows()) == (TINY, [])
+        assert run.policy_path("initial").read_bytes() == b"explorer"
     assert not list(left.glob(".*"))
     for name, content_ in {"notes.txt": b"", "initial.safetensors": b"another", "metrics.csv": b"x" * 999}.items():
         used = tmp_path / name
         used.mkdir()
         (used / name).write_bytes(content_)
-        with pytest.raises(RunError, match="already exists"):
-            FinetuneRun.create(used, TINY, b"explorer")
+        with (
+            pytest.raises(RunError, match="already exists"),
+            RunDirectory.create(used, FINETUNE, TINY, "{}", b"explorer"),
+        ):
+            pass
         assert (used / name).read_bytes() == content_
 
 
 def test_the_first_policy_of_a_run_is_the_explorer_itself(tmp_path, make_policy):
     explorer = make_policy(2, 2, (16, 12), log_std=-1.5)
-    save_policy(explorer, tmp_path / "policy.safetensors")
-    config = dataclasses.replace(TINY, init=str(tmp_path), iterations=0)
-    run = finetune(config, tmp_path / "run")
+    save_policy(explorer, tmp_path / "explorer.safetensors")
+    config = dataclasses.replace(TINY, init=str(tmp_path / "explorer.safetensors"), iterations=0)
+    run = begin_finetuning(config, tmp_path / "run")
     start = load_policy(run.path / "policy.safetensors")
     assert start.widths == explorer.widths
     states = np.random.default_rng(0).uniform(-6, 6, (9, 2))
     assert np.array_equal(start.act(states, np.random.default_rng(1)), explorer.act(states, np.random.default_rng(1)))
-    assert load_policy(run.explorer_path).widths == explorer.widths
-    filled = finetune(dataclasses.replace(config, algo="sac", iterations=1), tmp_path / "sac")
+    assert load_policy(run.policy_path("initial")).widths == explorer.widths
+    filled = begin_finetuning(dataclasses.replace(config, algo="sac", iterations=1), tmp_path / "sac")
     assert len(filled.rows()) == 2
 
 
-def test_trpo_learns_a_goal_that_is_near(tmp_path, monkeypatch):
+def test_trpo_learns_a_goal_that_is_near(tmp_path, monkeypatch, capsys):
     (tmp_path / "near_goal.py").write_text("def right(states):\n    return states[:, 0] > -3.5\n")
     monkeypatch.chdir(tmp_path)
     config = dataclasses.replace(
@@ -131,8 +146,8 @@ def test_trpo_learns_a_goal_that_is_near(tmp_path, monkeypatch):
     rows = finetune(config, tmp_path / "run").rows()
     assert rows[-1].average_return > rows[0].average_return + 0.15
     assert rows[-1].success_rate > rows[0].success_rate + 0.15
-    with pytest.raises(ConfigError, match="name that again"):
-        resume(tmp_path / "run", task="near_goal:right", env="mepol/Ant-v0")
+    assert main(["finetune", "near_goal:right", "--env", "ant", "--resume", "run"]) == 2
+    assert "name that again" in capsys.readouterr().err
 
 
 def test_a_solved_run_ends_early_and_so_does_its_resumption(tmp_path, monkeypatch):
@@ -145,10 +160,10 @@ def test_a_solved_run_ends_early_and_so_does_its_resumption(tmp_path, monkeypatc
     assert [(row.iteration, row.average_return) for row in whole.rows()] == [(0, 1.0), (1, 1.0), (2, 1.0)]
     assert whole.rows()[-1].learn_s is None  # the last policy is measured alone
     finetune(dataclasses.replace(config, iterations=1), tmp_path / "parts")
-    again = resume(tmp_path / "parts", task="easy_goal:anywhere", env="mepol/GridWorld-v0", iterations=9)
+    again = resume(tmp_path / "parts", length=9)
     assert content(again) == content(whole)
     before = content(whole)
-    resume(tmp_path / "whole", task="easy_goal:anywhere", env="mepol/GridWorld-v0")
+    resume(tmp_path / "whole")
     assert content(whole) == before
     unsolved = finetune(dataclasses.replace(config, stop_return=1.5, iterations=3), tmp_path / "unsolved")
     assert len(unsolved.rows()) == 4
@@ -227,9 +242,9 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert main(["finetune", "grid-goal2", *small, "--out", "run"]) == 0
     assert "success rate" in capsys.readouterr().out
     assert main(["finetune", "grid-goal2", "--resume", "run", "--iterations", "2"]) == 0
-    assert len(FinetuneRun.open(tmp_path / "run").rows()) == 3
+    assert len(RunDirectory.open(tmp_path / "run").rows()) == 3
     assert main(["finetune", "grid-goal2", "--resume", "run"]) == 0  # the task's 100 iterations are not asked for
-    assert FinetuneRun.open(tmp_path / "run").config.iterations == 2
+    assert RunDirectory.open(tmp_path / "run").config.iterations == 2
     assert main(["finetune", "grid-goal1", "--resume", "run"]) == 2
     assert main(["finetune", "grid-goal2", *small, "--out", "run"]) == 1
     assert main(["finetune"]) == 2
@@ -238,4 +253,4 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert main(["finetune", "grid-goal1", "--env", "ant"]) == 2
     (tmp_path / "mine.py").write_text("def goal(states):\n    return states[:, 0] > 0\n")
     assert main(["finetune", "mine:goal", "--env", "gridworld", *small]) == 0
-    assert FinetuneRun.open(tmp_path / "runs" / "mine-goal-trpo-scratch-seed-0").config.env == "mepol/GridWorld-v0"
+    assert RunDirectory.open(tmp_path / "runs" / "mine-goal-trpo-scratch-seed-0").config.env == "mepol/GridWorld-v0"

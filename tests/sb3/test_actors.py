@@ -62,7 +62,9 @@ def test_without_scaling_the_weights_are_equal_to_the_bit(env, make_policy):
 def test_the_replay_buffer_holds_the_exploration_policys_own_steps(env, make_policy):
     policy = make_policy(2, 2, log_std=-2.0)
     model = SAC("MlpPolicy", env, buffer_size=100, device="cpu")
-    fill_replay(model.replay_buffer, env, in_unit_box(policy, env.action_space, np.random.SeedSequence(1)), 10, [1, 2])
+    fill_replay(
+        model.replay_buffer, env, in_unit_box(policy, 2, 2, env.action_space, np.random.SeedSequence(1)), 10, [1, 2]
+    )
     replay = model.replay_buffer
     assert replay.size() == 10
     actions = 0.2 * replay.actions[:10]
@@ -71,7 +73,7 @@ def test_the_replay_buffer_holds_the_exploration_policys_own_steps(env, make_pol
     assert (moved | stays).all()
     assert moved.any()
     again = SAC("MlpPolicy", env, buffer_size=100, device="cpu").replay_buffer
-    fill_replay(again, env, in_unit_box(policy, env.action_space, np.random.SeedSequence(1)), 10, [1, 2])
+    fill_replay(again, env, in_unit_box(policy, 2, 2, env.action_space, np.random.SeedSequence(1)), 10, [1, 2])
     assert np.array_equal(again.observations, replay.observations)
 
 

@@ -64,7 +64,7 @@ def _line(learner: Learner) -> tuple[str, ...]:
         raise RunError(f"{missing} of the runs {learner.task} {learner.name!r} have no finished episode yet")
     mean = mean_interval([row.average_return for row in rows if row.average_return is not None])
     reached = " ".join("-" if curve.solved_at is None else str(curve.solved_at) for curve in learner.curves)
-    return learner.task, learner.name, str(len(rows)), str(min(row.iteration for row in rows)), str(mean), reached
+    return learner.task, learner.title, str(len(rows)), str(min(row.iteration for row in rows)), str(mean), reached
 
 
 def write_curves(found: Sequence[Learner], out: Path) -> list[Path]:
@@ -74,7 +74,7 @@ def write_curves(found: Sequence[Learner], out: Path) -> list[Path]:
     for task in dict.fromkeys(learner.task for learner in found):
         mine = [learner for learner in found if learner.task == task]
         for measure in MEASURES:
-            bands = {one.name: curve for one in mine if (curve := learning_band(one, measure)) is not None}
+            bands = {one.title: curve for one in mine if (curve := learning_band(one, measure)) is not None}
             if bands:
                 name = f"{file_name(task)}-{measure.replace('_', '-')}.png"  # a stranger's table names the task
                 paths.append(door.write(name, draw_bands(bands, title=task, x="iterations", y=LABELS[measure])))

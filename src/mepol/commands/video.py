@@ -15,7 +15,7 @@ from mepol.run import Run
 
 @dataclass(frozen=True)
 class VideoArguments:
-    """Film a run's policy, side by side with the one it started from."""
+    """Film a run's policy, side by side with the one it started from (which a run from scratch has not)."""
 
     run: tyro.conf.Positional[Path]
     """Run directory, of exploration or of fine-tuning."""
@@ -36,9 +36,10 @@ def command(arguments: list[str]) -> None:
     parsed = parse(VideoArguments, arguments, "mepol video")
     at_least("seed", parsed.seed, 0)
     columns = (TextColumn("filming"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    run = Run.open(parsed.run)
     with Progress(*columns, console=stdout) as bar:
         task = bar.add_task("frames", total=None)
-        path = Run.open(parsed.run).video(
+        path = run.video(
             parsed.out,
             which=parsed.which,
             episodes=parsed.episodes,
@@ -46,4 +47,5 @@ def command(arguments: list[str]) -> None:
             seed=parsed.seed,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    stdout.print(f"before | after: {path}")
+    panels = "before | after" if run.directory.policy_path("initial").is_file() else "after"
+    stdout.print(f"{panels}: {path}")

@@ -44,6 +44,12 @@ def _finetuning(run: Directory) -> None:
         f"average return {number(first.average_return)} -> {number(last.average_return)}, "
         f"success rate {number(first.success_rate)} -> {number(last.success_rate)}, {last.samples} samples"
     )
+    measured = [row for row in rows if row.average_return is not None]
+    best = max(measured, key=lambda row: row.average_return, default=last)
+    if measured and best.average_return > (last.average_return or 0.0):
+        stdout.print(
+            f"best {best.average_return:.3f} at iteration {best.iteration}, kept as best.safetensors (--which best)"
+        )
     stdout.print(f"run directory {run.path}")
 
 

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from mepol.envs.contract import guard
 from mepol.envs.coordinates import name_of
 from mepol.errors import EnvironmentFault
+from mepol.settings import GIVEN
 
 Vector = VectorEnv[Any, Any, Any]
 Single = gymnasium.Env[Any, Any]
@@ -89,6 +90,9 @@ def make_single(what: Makes, kwargs: Mapping[str, Any] | None = None, render_mod
 
 
 def _spec(env_id: str) -> Any:
+    if env_id.startswith(GIVEN):
+        name = env_id.removeprefix(GIVEN)
+        raise EnvironmentFault(f"the environment {name!r} is an object that no file holds: hand it in again")
     try:
         return gymnasium.spec(env_id)
     except Exception as fault:  # an id may name a module to import, which runs code of its own

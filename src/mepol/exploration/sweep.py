@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,20 +62,52 @@ def run_members(
         outcomes = {member.name: _look_first(member) for member in members}
         waiting = [member for member in members if outcomes[member.name].state == "waiting"]
         running: dict[str, tuple[Member, subprocess.Popen[bytes]]] = {}
+        epochs = Epochs()
         report(list(outcomes.values()))
         with _stopping(running):
             while waiting or running:
                 while waiting and len(running) < jobs:
                     member = waiting.pop(0)
                     running[member.name] = (member, _start(member, door))
-                time.sleep(0.2)
+                    outcomes[member.name] = Outcome(member, "running", epochs.of(member))
+                    report(list(outcomes.values()))
+                _wait(process for _, process in running.values())
                 for name, (member, process) in list(running.items()):
-                    code = process.poll()
-                    outcomes[name] = _look(member, code)
-                    if code is not None:
+                    if (code := process.poll()) is None:
+                        outcomes[name] = Outcome(member, "running", epochs.of(member))
+                    else:
+                        outcomes[name] = _look(member, code)
                         del running[name]
                 report(list(outcomes.values()))
         return list(outcomes.values())
+
+
+def _wait(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Until a process has ended, and a second at most."""
+    processes = list(processes)
+    for _ in range(10):
+        if any(process.poll() is not None for process in processes):
+            return
+        time.sleep(0.1)
+
+
+class Epochs:
+    """The epochs that members stand at. A metrics.csv is read when it has changed since it was last looked at."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[tuple[int, int], int]] = {}
+
+    def of(self, member: Member) -> int:
+        """The epoch of the newest row; 0 where there is none yet, or none that can be read."""
+        try:
+            found = (member.path / "metrics.csv").stat()
+            state = (found.st_mtime_ns, found.st_size)
+            if self._seen.get(member.name, (None, 0))[0] != state:
+                rows = RunDirectory.open(member.path).rows()
+                self._seen[member.name] = state, rows[-1].epoch if rows else 0
+            return self._seen[member.name][1]
+        except (OSError, RunError, ConfigError):
+            return 0
 
 
 def _look_first(member: Member) -> Outcome:
@@ -124,17 +156,15 @@ def _start(member: Member, door: Door) -> subprocess.Popen[bytes]:
     return process
 
 
-def _look(member: Member, code: int | None) -> Outcome:
-    """How a member stands, from its directory and its process's exit code (None: still running)."""
+def _look(member: Member, code: int) -> Outcome:
+    """How a member ended, from its directory and its process's exit code."""
     epoch, finished, fault = 0, False, ""
     try:
         run = RunDirectory.open(member.path)
         rows = run.rows()
         epoch, finished = (rows[-1].epoch if rows else 0), run.is_finished
-    except (RunError, ConfigError) as problem:  # not made yet, or broken: only at the end does it count
+    except (RunError, ConfigError) as problem:  # never made, or broken
         fault = str(problem)
-    if code is None:
-        return Outcome(member, "running", epoch)
     if code == 0 and finished:
         return Outcome(member, "done", epoch)
     return Outcome(member, "failed", epoch, _why(code, log_path(member)) or fault or f"exit code {code}")

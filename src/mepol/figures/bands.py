@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 
-from mepol.figures.canvas import INK, new_figure, png
+from mepol.figures.canvas import INK, legend_below, new_figure, png
 from mepol.runs.groups import Band
 from mepol.runs.text import label
 
@@ -22,7 +22,7 @@ def draw_bands(bands: Mapping[str, Band], *, title: str, x: str, y: str, ceiling
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_title(label(title), fontsize=10)
-    axes.legend(frameon=False, fontsize=7, loc="lower left", bbox_to_anchor=(0.0, -0.45))  # no curve is hidden
+    legend_below(figure, axes)
     return png(figure)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,6 +25,18 @@ def new_figure(
     for spare in places[panels:]:
         spare.remove()
     return figure, places[:panels]
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """The legend of `axes` under everything else, for which the figure grows: it can hide no curve."""
+    lines, names = axes.get_legend_handles_labels()
+    if not lines:
+        return
+    width, height = figure.get_size_inches()
+    names = [textwrap.fill(name, int(15 * width)) for name in names]  # 15 letters of this size are an inch
+    rows = sum(name.count("\n") + 1 for name in names)
+    figure.set_size_inches(width, height + 0.16 * rows + 0.1)
+    figure.legend(lines, names, loc="outside lower left", frameon=False, fontsize=7)
 
 
 def png(figure: Figure) -> bytes:

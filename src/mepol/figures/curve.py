@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mepol.exploration.rows import MetricsRow
-from mepol.figures.canvas import ACCENT, INK, MUTED, new_figure, png
+from mepol.figures.canvas import ACCENT, INK, MUTED, legend_below, new_figure, png
 from mepol.runs.text import label
 
 
@@ -23,6 +23,6 @@ def draw_curve(rows: Sequence[MetricsRow], title: str, *, ceiling: float | None 
     axes.set_xlabel("training samples (environment steps)")
     axes.set_ylabel("state entropy (nats)")
     axes.set_title(label(title), fontsize=10)
-    axes.legend(frameon=False, fontsize=8)
+    legend_below(figure, axes)
     axes.spines[["top", "right"]].set_visible(False)
     return png(figure)

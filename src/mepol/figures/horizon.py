@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mepol.figures.bands import plot_bands
-from mepol.figures.canvas import new_figure, png
+from mepol.figures.canvas import legend_below, new_figure, png
 from mepol.runs.groups import Band
 from mepol.runs.text import label
 
@@ -18,6 +18,6 @@ def draw_horizons(step: Mapping[str, Band], average: Mapping[str, Band], *, titl
         plot_bands(axes, bands)
         axes.set_xlabel("testing horizon h (steps)")
         axes.set_ylabel(name)
-    panels[0].legend(frameon=False, fontsize=7)
+    legend_below(figure, panels[0])
     figure.suptitle(label(title), fontsize=10)
     return png(figure)

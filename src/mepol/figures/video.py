@@ -52,7 +52,10 @@ def film(
     with tempfile.TemporaryDirectory() as folder:  # ffmpeg writes where it likes; who asked puts the film in its place
         path = Path(folder) / f"film{suffix}"
         _record(actors, what, kwargs, episodes, horizon, seed, path, progress)
-        return path.read_bytes()
+        data = path.read_bytes() if path.exists() else b""
+    if not data:
+        raise EnvironmentFault("ffmpeg wrote no film; what it says stands above")
+    return data
 
 
 def _record(
@@ -134,8 +137,9 @@ def _open(path: Path, shape: tuple[int, ...], fps: float) -> Generator[None, NDA
     except ImportError as fault:
         raise EnvironmentFault("videos need imageio-ffmpeg: pip install 'mepol[video]'") from fault
     size = shape[1], shape[0]
+    kind = {"codec": "gif", "pix_fmt_out": "rgb8"} if path.suffix == ".gif" else {"quality": 7}
     film: Generator[None, NDArray[np.uint8] | None, None] = imageio_ffmpeg.write_frames(
-        str(path), size, fps=fps, macro_block_size=2, quality=7
+        str(path), size, fps=fps, macro_block_size=2, **kind
     )
     film.send(None)
     return film

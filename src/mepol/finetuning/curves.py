@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mepol.finetuning.config import FinetuneConfig, dotted_settings
 from mepol.finetuning.rows import FinetuneRow
 from mepol.runs.directory import RunDirectory
-from mepol.runs.groups import Band, band_of
+from mepol.runs.groups import Band, band_of, start_of
 from mepol.runs.machine import MACHINE_SETTINGS
 from mepol.runs.tables import Table
 
@@ -41,7 +41,8 @@ class CurveRow:
     success_rate: float | None
     steps_to_goal: float | None
     ended: str = ""
-    start: str = ""  # a table of an earlier version has none
+    start: str = ""
+    """A table of an earlier version has none."""
 
 
 TABLE = Table("curves.csv", CurveRow)
@@ -53,17 +54,24 @@ class Curve:
 
     seed: int
     start: str
-    """Name of what it started from, with its seed: two runs of one seed from two explorers are two curves."""
+    """Name and digest of what it started from: two runs of one seed from two explorers are two curves."""
     rows: tuple[FinetuneRow, ...]
-    solved: bool
-    """It was cut short by `stop_return`, and would have gone on as it was."""
+    ended: str = ""
+    """`solved` if it was cut short by `stop_return`, and would have gone on as it was; `unfinished` if it was stopped
+    on its way, or still is on it."""
 
     @staticmethod
     def of(run: FinetuneRun) -> Curve:
-        """Solved if the run is shorter than asked and its last row learnt nothing."""
-        rows = run.rows()
-        solved = bool(rows) and rows[-1].iteration < run.config.iterations and rows[-1].learn_s is None
-        return Curve(run.config.seed, origin(run.config.init), tuple(rows), solved)
+        """Solved if the run was to end early and is shorter than asked, and its last row learnt nothing."""
+        rows, config = run.rows(), run.config
+        short = bool(rows) and rows[-1].iteration < config.iterations and config.stop_return is not None
+        ended = "unfinished" if not run.is_finished else "solved" if short else ""
+        return Curve(config.seed, origin(run), tuple(rows), ended)
+
+    @property
+    def solved(self) -> bool:
+        """Whether it would have gone on as it was."""
+        return self.ended == "solved"
 
     @property
     def key(self) -> tuple[int, str]:
@@ -97,6 +105,12 @@ class Learner:
     name: str
     curves: tuple[Curve, ...]
 
+    @property
+    def title(self) -> str:
+        """The name, and how many of its runs have not reached their end."""
+        unfinished = sum(curve.ended == "unfinished" for curve in self.curves)
+        return self.name if not unfinished else f"{self.name} ({unfinished} unfinished)"
+
 
 def learners(runs: Sequence[FinetuneRun]) -> list[Learner]:
     """Runs by task and settings, in order of appearance; a learner is named by its algorithm and its start.
@@ -120,12 +134,19 @@ def learners(runs: Sequence[FinetuneRun]) -> list[Learner]:
 
 
 def merged(found: Sequence[Learner]) -> list[Learner]:
-    """Learners of one task and name as one; of two curves with the same seed and start the first stays."""
+    """Learners of one task and name as one; of two curves with the same seed and start the first stays.
+
+    A curve that does not say where it started, of an earlier version's table, counts where no other has its seed.
+    """
     table: dict[tuple[str, str], dict[tuple[int, str], Curve]] = {}
     for learner in found:
         mine = table.setdefault((learner.task, learner.name), {})
         for curve in learner.curves:
             mine.setdefault(curve.key, curve)
+    for mine in table.values():
+        known = {seed for seed, start in mine if start}
+        for seed in known:
+            mine.pop((seed, ""), None)
     return [Learner(*key, tuple(mine[key] for key in sorted(mine))) for key, mine in table.items()]
 
 
@@ -139,9 +160,9 @@ def _name(config: FinetuneConfig) -> str:
     return f"{config.algo} from {start_name(config.init)}"
 
 
-def origin(init: str) -> str:
-    """`scratch`, or the explorer's name with its seed."""
-    return "scratch" if init == "none" else Path(init).name
+def origin(run: FinetuneRun) -> str:
+    """`scratch`, or the explorer's name with its seed, and the first digits of its policy's digest."""
+    return "scratch" if run.config.init == "none" else f"{Path(run.config.init).name} {start_of(run)[:8]}".strip()
 
 
 def start_name(init: str) -> str:
@@ -153,10 +174,14 @@ def learning_band(learner: Learner, measure: str) -> Band | None:
     """`measure` against iterations over the learner's seeds.
 
     A curve that ended early because it was solved keeps its last value up to the end of the learner's longest run.
+    The band ends where the first of the others does; before that, a seed counts wherever it has a value.
     Student's interval, which is wide with few seeds, is cut where no value can be.
     """
-    end = max((len(curve.rows) for curve in learner.curves), default=0)
-    if (found := band_of([curve.points(measure, end) for curve in learner.curves], between=False)) is None:
+    begun = [curve for curve in learner.curves if curve.rows]
+    end = max((len(curve.rows) for curve in begun), default=0)
+    last = min((curve.rows[-1].iteration for curve in begun if not curve.solved), default=end)
+    points = [curve.points(measure, end) for curve in begun]
+    if (found := band_of([each[each[:, 0] <= last] for each in points], between=False)) is None:
         return None
     return replace(found, low=np.clip(found.low, *RANGES[measure]), high=np.clip(found.high, *RANGES[measure]))
 
@@ -165,14 +190,14 @@ def learning_band(learner: Learner, measure: str) -> Band | None:
 
 
 def curves_csv(found: Sequence[Learner]) -> str:
-    """Every row of every run in one table; `ended` is "solved" in the last row of a curve that was."""
+    """Every row of every run in one table; `ended` is "solved" or "unfinished" in the last row of a curve that is."""
     lines = []
     for learner in found:
         for curve in learner.curves:
             for row in curve.rows:
                 values = (getattr(row, measure) for measure in MEASURES)
                 cells: Any = [None if v is None else float(f"{v:.6g}") for v in values]
-                ended = "solved" if curve.solved and row is curve.rows[-1] else ""
+                ended = curve.ended if row is curve.rows[-1] else ""
                 place: Any = (learner.task, learner.name, curve.seed, row.iteration, row.samples)
                 lines.append(TABLE.line(CurveRow(*place, *cells, ended, curve.start)))  # type: ignore[call-arg]
     return TABLE.head + "".join(lines)
@@ -191,4 +216,5 @@ def read_curves(path: Path) -> list[Learner]:
 
 def _curve(key: tuple[int, str], rows: Sequence[CurveRow]) -> Curve:
     plain = (FinetuneRow(r.iteration, r.samples, *(getattr(r, measure) for measure in MEASURES)) for r in rows)
-    return Curve(*key, tuple(plain), rows[-1].ended == "solved")
+    ended = rows[-1].ended if rows[-1].ended in ("solved", "unfinished") else ""
+    return Curve(*key, tuple(plain), ended)

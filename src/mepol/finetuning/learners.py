@@ -24,6 +24,7 @@ from mepol.finetuning.intrinsic.smm import SkillVectorEnv, Smm
 from mepol.finetuning.memory import Memory
 from mepol.runs.state import State
 from mepol.sampling.actors import SquashedPolicy
+from mepol.sampling.collect import Actor
 from mepol.sb3.actors import architecture, in_unit_box, read_actor, read_squashed, write_actor
 from mepol.sb3.adapter import BatchedVecEnv, Episode
 from mepol.sb3.library import PPO, SAC, ActorCriticPolicy, ReplayBuffer
@@ -74,8 +75,10 @@ class OnPolicy:
 class OffPolicy:
     """SAC, alone or with the intrinsic reward `method`."""
 
-    def __init__(self, env: BatchedVecEnv, config: FinetuneConfig, method: IntrinsicReward | None) -> None:
-        self._env, self._config, self.method = env, config, method
+    def __init__(
+        self, env: BatchedVecEnv, config: FinetuneConfig, method: IntrinsicReward | None, state_dim: int
+    ) -> None:
+        self._env, self._config, self.method, self._state_dim = env, config, method, state_dim
         settings, layers = config.sac, list(config.hidden)
         self.model = SAC(
             "MlpPolicy",
@@ -103,14 +106,14 @@ class OffPolicy:
         assert self.model.replay_buffer is not None
         return self.model.replay_buffer
 
-    def warm_up(self, explorer: GaussianPolicy | None, seed: np.random.SeedSequence) -> int:
-        """Play the exploration policy, or the untrained actor, into the memory; returns the steps that took."""
+    def warm_up(self, explorer: Actor | None, seed: np.random.SeedSequence) -> int:
+        """Play what explored, or the untrained actor, into the memory; returns the steps that took."""
         per_lane = -(-self._config.sac.warmup // self._env.num_envs)
         reset_seed, noise_seed = seed.spawn(2)
         act = squashed(self.model.actor)
         if explorer is not None:
             assert isinstance(self._env.action_space, Box)
-            act = in_unit_box(explorer, self._env.action_space, noise_seed)
+            act = in_unit_box(explorer, self._state_dim, self._env.num_envs, self._env.action_space, noise_seed)
         fill_replay(self.replay, self._env, act, per_lane, reset_seed.generate_state(self._env.num_envs).tolist())
         return per_lane * self._env.num_envs
 
@@ -213,7 +216,8 @@ def _on(make: Callable[..., Any]) -> Callable[..., OnPolicy]:
 
 def _off(method: Callable[[FinetuneConfig, int, int], IntrinsicReward | None]) -> Callable[..., OffPolicy]:
     def make(env: BatchedVecEnv, config: FinetuneConfig, _: GaussianPolicy, state_dim: int) -> OffPolicy:
-        return OffPolicy(env, config, method(config, state_dim, int(np.prod(env.action_space.shape or ()))))
+        reward = method(config, state_dim, int(np.prod(env.action_space.shape or ())))
+        return OffPolicy(env, config, reward, state_dim)
 
     return make
 

@@ -10,7 +10,7 @@ from mepol.envs.domain import Domain
 from mepol.envs.make import Environments
 from mepol.evaluation.assess import Protocol
 from mepol.finetuning.config import FinetuneConfig
-from mepol.finetuning.tasks import Task, find_task, place_of
+from mepol.finetuning.tasks import find_task, place_of
 from mepol.runs.phases import Phase, register
 from mepol.runs.tables import Table
 
@@ -31,9 +31,9 @@ class FinetuneRow:
 
 def environments_of(config: FinetuneConfig, given: Any = None) -> Environments:
     """What makes the environments that a task takes place in: its starts, and neither its goal nor its ends."""
-    task = given if isinstance(given, Task) else find_task(config.task, config.env, config.horizon)
+    place = getattr(given, "env", None) or config.env or place_of(find_task(config.task))
     machine = config.machine
-    return Environments(place_of(task), time_limit=machine.env_time_limit, threads=machine.threads)
+    return Environments(place, time_limit=machine.env_time_limit, threads=machine.threads)
 
 
 def domain_of(env: Any, config: FinetuneConfig) -> Domain:

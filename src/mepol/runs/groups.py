@@ -51,7 +51,10 @@ def once(runs: Sequence[Run]) -> list[Run]:
     """
     kept: dict[tuple[Any, ...], Run] = {}
     for run in runs:
-        key = (run.phase.name, tuple(settings_of(run).items()), run.config.seed, start_of(run))
+        start = start_of(run)
+        names = ("init", "which") if start else ()  # where a start is known, how it was found says nothing more
+        settings = tuple((name, value) for name, value in settings_of(run).items() if name not in names)
+        key = (run.phase.name, settings, run.config.seed, start)
         known = kept.setdefault(key, run)
         if known is not run:
             same = "the same directory" if known.path.resolve() == run.path.resolve() else "the same run"
@@ -72,9 +75,9 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     for run in once(runs):
         found.setdefault(tuple(settings_of(run).values()), []).append(run)
     tables = [settings_of(members[0]) for members in found.values()]
-    differing = [name for name in tables[0] if len({table.get(name) for table in tables}) > 1] if tables else []
-    shown = [name for name in differing if name not in ("env", "explorer")]
-    names = [_name(table, differing, shown) for table in tables]
+    known = dict.fromkeys(name for table in tables for name in table)  # runs of two phases have other settings each
+    differing = [name for name in known if len({table[name] for table in tables if name in table}) > 1]
+    names = [_name(table, [name for name in differing if name in table]) for table in tables]
     return [
         Group(name, tuple(sorted(members, key=lambda run: run.config.seed)))
         for name, members in zip(names, found.values(), strict=True)
@@ -88,11 +91,15 @@ def settings_of(run: Run) -> dict[str, Any]:
     return {name: str(sorted(v.items())) if isinstance(v, dict) else v for name, v in table.items()}
 
 
-def _name(table: dict[str, Any], differing: list[str], shown: list[str]) -> str:
-    """`explorer`, with the environment where it differs and every other setting that does."""
-    head = str(table.get("explorer", "mepol"))
-    if "env" in differing:
-        head = f"{table['env']} {head}"
+_WHO, _WHERE = ("explorer", "algo"), ("env", "task")
+
+
+def _name(table: dict[str, Any], differing: list[str]) -> str:
+    """Explorer or learner, with the environment or task where it differs and every other setting that does."""
+    head = next((str(table[name]) for name in _WHO if name in table), "mepol")
+    if set(_WHERE) & set(differing):
+        head = f"{next((table[name] for name in _WHERE if table.get(name)), '')} {head}"
+    shown = [name for name in differing if name not in (*_WHO, *_WHERE)]
     rest = [f"{name}={_short(table[name])}" for name in shown[:4]]
     return " ".join([head, *rest, *(["..."] if len(shown) > 4 else [])])
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.sampling.actors import SquashedPolicy
+from mepol.sampling.collect import Actor, Episodic
 from mepol.sb3.adapter import Floats
 from mepol.sb3.library import ActorCriticPolicy, SacActor
 
@@ -98,15 +99,19 @@ def _folded(policy: GaussianPolicy) -> list[tuple[Tensor, Tensor]]:
     return [(weight / scale, bias - weight @ (shift / scale)), *pairs[1:]]
 
 
-def in_unit_box(policy: GaussianPolicy, space: Box, seed: np.random.SeedSequence) -> Callable[[Floats], Floats]:
-    """`policy` as it fills SAC's memory: its actions clipped to `space` and mapped to [-1, 1], noise from `seed`.
+def in_unit_box(
+    explorer: Actor, state_dim: int, num_envs: int, space: Box, seed: np.random.SeedSequence
+) -> Callable[[Floats], Floats]:
+    """Whatever acts as it fills SAC's memory: its actions clipped to `space` and mapped to [-1, 1], noise from `seed`.
 
-    A policy that knows fewer state coordinates than it is shown is given the first ones (SMM appends its skill).
+    It is shown the first `state_dim` coordinates (SMM appends its skill). One that decides something once a trajectory
+    decides it once for each of the `num_envs` sub-environments.
     """
     rng = np.random.default_rng(seed)
+    actor = explorer.begin(num_envs, rng) if isinstance(explorer, Episodic) else explorer
 
     def act(obs: Floats) -> Floats:
-        actions = np.clip(policy.act(obs[:, : policy.widths[0]], rng), space.low, space.high)
+        actions = np.clip(actor.act(obs[:, :state_dim], rng), space.low, space.high)
         return (2 * (actions - space.low) / (space.high - space.low) - 1).astype(np.float32)
 
     return act
