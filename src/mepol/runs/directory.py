@@ -36,7 +36,7 @@ from mepol.runs.files import Door, read_text
 from mepol.runs.lock import hold, is_lock
 from mepol.runs.phases import Phase, phase_of
 from mepol.runs.tables import csv_text
-from mepol.settings import from_json, to_json
+from mepol.settings import flat_settings, from_json, to_json
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -74,7 +74,7 @@ class RunDirectory(Generic[C, R]):
         domain: text of domain.json; initial: the policy that the run starts from, where it is given.
         """
         tables = {table.name: table.head for table in (phase.metrics, phase.details) if table}
-        identity = _identity(config, initial)
+        identity = _identity(phase, config, initial)
         try:
             _require_unused(path, tables)
             path.mkdir(parents=True, exist_ok=True)
@@ -284,9 +284,13 @@ def _number_of(path: Path) -> int | None:
     return int(number) if number.isdecimal() and number.isascii() and len(number) < 19 else None
 
 
-def _identity(config: Any, initial: bytes | None) -> str:
-    """Which run this is: a digest of its settings as it was made, and of what it starts from."""
-    content = hashlib.sha256(to_json(config).encode())
+def _identity(phase: Phase[Any, Any], config: Any, initial: bytes | None) -> str:
+    """Which run this is: a digest of its settings as it was made, and of what it starts from.
+
+    How long it goes on does not count: a run that is made longer equals one that was begun with that length.
+    """
+    settings = {name: value for name, value in flat_settings(config).items() if name not in phase.lengths}
+    content = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     content.update(initial or b"")
     return content.hexdigest()[:16]
 
