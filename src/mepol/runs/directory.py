@@ -204,7 +204,8 @@ class RunDirectory(Generic[C, R]):
 
         Rows, heatmaps, parts and checkpoints of later policies go, with torn last lines and the temporary files of a
         process that was killed; checkpoints that could not be read are set aside as *.bad, where they cannot crowd
-        out good ones. Raises RunError, and changes nothing, when rows of earlier policies are missing.
+        out good ones. Raises RunError, and changes nothing, when rows of earlier policies are missing or a file to be
+        written is a link.
         """
         texts = {}
         for table in (self.phase.metrics, self.phase.details):
@@ -215,6 +216,8 @@ class RunDirectory(Generic[C, R]):
                     raise RunError(f"{self.path / table.name} {missing}")
                 texts[table.name] = table.head + "".join(table.line(row) for row in kept)
         door = self.door
+        policies = (self.policy_path(which).name for which in ("last", "best"))
+        door.require("config.json", *texts, *policies)
         for folder in FOLDERS:
             door.folder(folder)
         door.remove_leftovers(*FOLDERS)
