@@ -219,7 +219,7 @@ class Ledger:
     rows: dict[str, list[Any]] = field(default_factory=dict)
 
     def note(self, fault: str, message: str, *, tried: int = 1, redone: int = 0) -> None:
-        """`tried` times `fault`; nothing differed afterwards, and at most `redone` epochs or iterations were computed again."""
+        """`tried` times `fault`; nothing differed afterwards, and at most `redone` turns were computed again."""
         row = self.rows.setdefault(fault, [0, 0, message or "-"])
         row[0] += tried
         row[1] = max(row[1], redone)

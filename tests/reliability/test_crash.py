@@ -6,6 +6,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -239,6 +241,17 @@ SAC = (
     *("--sac.updates", "5", "--sac.batch", "32", "--sac.warmup", "240", "--sac.buffer", "480", "--hidden", "16", "16"),
     *("--checkpoint-epochs", "5"),
 )
+
+
+def test_a_process_of_its_own_resumes_a_run_of_the_second_phase(
+    nursery: Nursery, references: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Not a child of ours, in which everything is imported already."""
+    run = tmp_path / "run"
+    assert nursery.run(argv_of("ppo", run), at=("row", 5, "half")).code == -signal.SIGKILL
+    done = subprocess.run([sys.executable, "-m", "mepol", "resume", str(run)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_same(run, references("ppo"))
 
 
 def test_resuming_may_die_in_every_rename_too(
