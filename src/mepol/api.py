@@ -59,7 +59,8 @@ def explore(
     Whatever stops it, `mepol.resume(path)` goes on from its last checkpoint, to the same bits.
 
     >>> import mepol
-    >>> run = mepol.explore("gridworld", fast=True, epochs=2, horizon=60, trajectories=5, out="runs/first", progress=False)
+    >>> short = {"epochs": 2, "horizon": 60, "trajectories": 5, "progress": False}
+    >>> run = mepol.explore("gridworld", fast=True, out="runs/first", **short)
     >>> run.metrics["epoch"].tolist()
     [0, 1, 2]
     """

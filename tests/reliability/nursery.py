@@ -9,6 +9,7 @@ Run as a script. It reads one JSON request a line and answers each with one JSON
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import resource
@@ -16,24 +17,29 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import crash
 import toys
+from trap import Trap
 
 import mepol.cli
-import mepol.commands.explore
-import mepol.commands.resume
 
 toys.register()
+LATE = (
+    *(f"mepol.commands.{name}" for name in mepol.cli.COMMANDS),
+    *("mepol.finetuning.drive", "mepol.exploration.maxent.explorer", "mepol.api", "imageio_ffmpeg", "sb3_contrib"),
+)
+"""What commands import when they need it: here before the fork, once for all children."""
 
 
 def main() -> None:
+    for module in LATE:
+        importlib.import_module(module)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        warm = crash.explore_argv(Path(folder) / "run", epochs=1)  # what is imported late is imported now
-        assert mepol.cli.main(warm) == 0
+        for kind in ("mepol", "sac", "maxent"):  # what is imported late in a run is imported now
+            assert mepol.cli.main(crash.argv_of(kind, Path(folder) / kind, length=1)) == 0
     for line in sys.stdin:
         request = json.loads(line)
         answer = {"code": wait(request["wait"], request["seconds"])} if "wait" in request else {"pid": spawn(request)}
@@ -64,8 +70,9 @@ def spawn(request: dict[str, Any]) -> int:
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-        sabotage(**request.get("sabotage", {}))
+        finish = sabotage(**request.get("sabotage", {}))
         code = mepol.cli.main(request["argv"])
+        finish()
     except BaseException:
         import traceback
 
@@ -79,80 +86,40 @@ def spawn(request: dict[str, Any]) -> int:
 def sabotage(
     *,
     figures: bool = False,
-    at: tuple[str, int] | None = None,
+    at: tuple[str, int, str] | None = None,
     send: int = signal.SIGKILL,
+    trace: str | None = None,
     environ: dict[str, str] | None = None,
     file_size: int | None = None,
     user: int | None = None,
     clock: bool = False,
-) -> None:
-    """Prepare this child's downfall.
+) -> Any:
+    """Prepare this child's downfall; returns what is to be called when it ends by itself.
 
     figures: draw them at the end (slow, and not what most tests are about).
-    at: (call, n): send the signal `send` to itself in the n-th call of `replace` (after the temporary file is
-        complete, before its rename), `fsync`, `unlink` or `row` (half of the line is in the file).
+    at: (operation, n, moment): send the signal `send` to itself `before`, `after` or in the `half` of the n-th file
+        operation of that kind, or of any (trap.py).  trace: file that gets the names of all operations at the end.
     file_size: bytes that a file may have, as on a disk that fills up.  user: id to become.
     clock: the wall clock goes back an hour each time it is read.
     """
     os.environ.update(environ or {})
     if not figures:
-        mepol.commands.explore.print_summary = lambda run: None
+        for name in ("explore", "resume", "finetune"):
+            importlib.import_module(f"mepol.commands.{name}").print_summary = lambda run: None  # type: ignore[attr-defined]
     if file_size is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
     if clock:
         start = time.time()
         ticks = iter(range(10**9))
         time.time = lambda: start - 3600.0 * next(ticks)
-    if at is not None:
-        Trap(at[1], send).set(at[0])
+    trap = Trap(*(at or ("any", 0, "before")), send=send)
+    if at is not None or trace is not None:
+        trap.set()
     if user is not None:
         os.setgroups([])
         os.setgid(user)
         os.setuid(user)
-
-
-class Trap:
-    """Counts calls, and springs at the n-th."""
-
-    def __init__(self, n: int, send: int) -> None:
-        self.left, self.send = n, send
-
-    def set(self, call: str) -> None:
-        if call == "row":
-            plain = Path.open
-            Path.open = lambda path, mode="r", **rest: self.torn(path, mode, plain(path, mode, **rest))
-            return
-        owner, name = {"replace": (Path, "replace"), "unlink": (Path, "unlink"), "fsync": (os, "fsync")}[call]
-        setattr(owner, name, self.before(getattr(owner, name)))
-
-    def before(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def trapped(*arguments: Any, **named: Any) -> Any:
-            self.step()
-            return function(*arguments, **named)
-
-        return trapped
-
-    def torn(self, path: Path, mode: str, file: Any) -> Any:
-        if path.name != "metrics.csv" or "+" not in mode:
-            return file
-        write = file.write
-
-        def half(text: str) -> int:
-            if self.left == 1:
-                write(text[: len(text) // 2])
-                file.flush()
-            self.step()
-            return write(text)
-
-        file.write = half
-        return file
-
-    def step(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), self.send)
-            if self.send != signal.SIGSTOP:
-                time.sleep(30)  # until the signal is heard: it may reach another thread first
+    return lambda: trace and Path(trace).write_text(json.dumps(trap.seen))
 
 
 if __name__ == "__main__":

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from crash import (
     EPOCHS,
+    KINDS,
+    LENGTH,
     STOPS,
     Ledger,
     Nursery,
+    argv_of,
     assert_same,
     copy,
-    epochs_at_risk,
+    differences,
     explore_argv,
+    going_on,
     leftovers,
     resume_until_done,
+    turns,
+    turns_at_risk,
     wait_for,
 )
+from trap import MOMENTS
 
+STRIDE = int(os.environ.get("MEPOL_TORTURE_STRIDE", "1"))  # of the operations in which runs are killed, in torture
 EXIT = {"SIGINT": (130,), "SIGTERM": (143,), "SIGHUP": (129,), "SIGKILL": (-signal.SIGKILL,)}
 SAID = {
     "SIGINT": "interrupted; what was finished is on disk, and mepol resume RUN goes on from there",
@@ -48,118 +61,228 @@ def stop_and_resume(
             said = ended.text.replace(f"resume {run} ", "resume RUN ").replace("resume goes", "resume RUN goes")
             assert SAID[name] in said  # a run that was not made yet has no name
             assert name == "SIGKILL" or not leftovers(run)
-            ledger.note(f"{name} at a random moment", SAID[name], redone=epochs_at_risk(run))
+            ledger.note(f"{name} at a random moment", SAID[name], redone=turns_at_risk(run))
     assert landed, "every stop came too early or too late"
     ended = resume_until_done(nursery, run, argv)
     assert ended.code == 0, ended.text
     assert_same(run, reference)
 
 
-def seconds_of(nursery: Nursery, run: Path) -> float:
+@pytest.fixture(scope="module")
+def whole(nursery: Nursery, home: Path) -> float:
+    """Seconds that an exploration takes."""
     start = time.monotonic()
-    assert nursery.run(explore_argv(run)).code == 0
+    assert nursery.run(explore_argv(home / "timed")).code == 0
     return time.monotonic() - start
 
 
 @pytest.mark.parametrize("name", STOPS)
 def test_a_run_stopped_at_random_moments_ends_as_if_never_stopped(
-    name: str, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+    name: str, whole: float, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
-    whole = seconds_of(nursery, tmp_path / "timed")
     rng = random.Random(name)
-    stop_and_resume(
-        nursery, reference, tmp_path / "run", ledger, name, [rng.uniform(0.1, 0.4) * whole for _ in range(2)]
-    )
+    moments = [rng.uniform(0.1, 0.4) * whole for _ in range(2)]
+    stop_and_resume(nursery, reference, tmp_path / "run", ledger, name, moments)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("name", STOPS)
 @pytest.mark.parametrize("seed", range(4))
 def test_many_stops_at_random_moments(
-    name: str, seed: int, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+    name: str, seed: int, whole: float, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
     rng = random.Random(f"{name} {seed}")
-    whole = seconds_of(nursery, tmp_path / "timed")
     moments = [rng.uniform(0, 0.2 if seed == 0 else 0.7) * whole for _ in range(6)]
     stop_and_resume(nursery, reference, tmp_path / "run", ledger, name, moments)
 
 
+# --- Killed in a file operation -------------------------------------------------------------------------------------
+
+At = tuple[str, int, str]  # operation, its number, the moment
+PLACES = {
+    "replace": "between the temporary file and its rename",
+    "fsync": "before a file has reached the disk",
+    "unlink": "while old checkpoints are removed",
+    "row": "in the middle of a row of metrics.csv",
+}
+
+
 def die_at(
     nursery: Nursery, reference: Path, run: Path, ledger: Ledger, call: str, n: int, name: str = "SIGKILL"
-) -> bool:
-    """Stop the run in its n-th `call`; False where it made fewer."""
-    places = {
-        "replace": "between the temporary file and its rename",
-        "fsync": "before a file has reached the disk",
-        "unlink": "while old checkpoints are removed",
-        "row": "in the middle of a row of metrics.csv",
-    }
+) -> None:
+    """Stop an exploration in its n-th `call`, and compare what the next resume makes of it."""
     argv = explore_argv(run)
-    ended = nursery.run(argv, at=(call, n), send=STOPS[name])
-    if ended.code == 0:
-        return False
+    ended = nursery.run(argv, at=(call, n, "half" if call == "row" else "before"), send=STOPS[name])
     assert ended.code in EXIT[name], ended.text
     if name == "SIGKILL" and call == "replace":
         assert leftovers(run), "it did not die where it was meant to"
     if name == "SIGKILL" and call == "row":
-        assert not (run / "metrics.csv").read_bytes().endswith(b"\n")
-    ledger.note(f"{name} {places[call]}", SAID[name], redone=epochs_at_risk(run))
+        tables = [(run / table).read_bytes() for table in ("metrics.csv", "steps.csv")]
+        assert not all(table.endswith(b"\n") for table in tables)
+    ledger.note(f"{name} {PLACES[call]}", SAID[name], redone=turns_at_risk(run))
     ended = resume_until_done(nursery, run, argv)
     assert ended.code == 0, ended.text
     assert_same(run, reference)
-    return True
 
 
 @pytest.mark.parametrize(
     ("call", "n", "name"),
     [
         ("replace", 2, "SIGKILL"),
-        ("replace", 5, "SIGKILL"),
-        ("replace", 11, "SIGKILL"),
         ("replace", 9, "SIGTERM"),
-        ("fsync", 7, "SIGKILL"),
+        ("fsync", 20, "SIGKILL"),
         ("unlink", 2, "SIGKILL"),
-        ("row", 6, "SIGKILL"),
-        ("row", 5, "SIGINT"),
+        ("row", 12, "SIGKILL"),
+        ("row", 9, "SIGINT"),
     ],
 )
 def test_a_run_that_dies_while_writing_ends_as_if_it_had_not(
     call: str, n: int, name: str, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
-    assert die_at(nursery, reference, tmp_path / "run", ledger, call, n, name)
+    die_at(nursery, reference, tmp_path / "run", ledger, call, n, name)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
 @pytest.mark.parametrize("call", ["replace", "fsync", "unlink", "row"])
-def test_a_run_may_die_in_any_of_its_writes(
-    call: str, name: str, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+def test_a_run_may_be_asked_to_stop_in_any_of_its_writes(
+    call: str,
+    nursery: Nursery,
+    reference: Path,
+    operations: Callable[[str], list[str]],
+    tmp_path: Path,
+    ledger: Ledger,
 ) -> None:
-    stride = {"SIGKILL": {"fsync": 3}, "SIGTERM": {"fsync": 9, "replace": 3, "row": 3}}[name].get(call, 1)
-    n = 1
-    while die_at(nursery, reference, tmp_path / f"run-{n}", ledger, call, n, name):
-        n += stride
-    assert n > (3 if call == "unlink" else 12)
+    for n in range(1, operations("mepol").count(call) + 1, {"fsync": 9, "replace": 3, "row": 3}.get(call, 1)):
+        die_at(nursery, reference, tmp_path / f"run-{n}", ledger, call, n, "SIGTERM")
+
+
+def kill_and_compare(
+    nursery: Nursery, kind: str, reference: Path, chains: dict[Path, list[At]], ledger: Ledger
+) -> list[str]:
+    """Each run is killed in the first operation of its chain, resumed, killed in the next, ..., and ended.
+
+    Returns what differs from the run that nobody stopped. The chains go side by side.
+    """
+    begin = {run: argv_of(kind, run) for run in chains}
+    for step in range(max(len(chain) for chain in chains.values())):
+        due = [run for run, chain in chains.items() if step < len(chain)]
+        asked = [(going_on(run, begin[run]), {"at": chains[run][step]}) for run in due]
+        for run, ended in zip(due, nursery.run_all(asked), strict=True):
+            if ended.code == 0:  # it had fewer operations
+                continue
+            assert ended.code == -signal.SIGKILL, ended.text
+            where = "begins" if step == 0 else "resumes"
+            ledger.note(f"SIGKILL in a file operation while {kind} {where}", "", redone=turns_at_risk(run))
+    ends = nursery.run_all([(going_on(run, begin[run]), {}) for run in chains])
+    assert [ended.code for ended in ends] == [0] * len(ends), [ended.text for ended in ends if ended.code]
+    return [f"{run.name} {chains[run]}: {found}" for run in chains if (found := differences(run, reference))]
+
+
+def chain_of(operations: list[str], n: int, moment: str) -> list[At]:
+    """A kill in the n-th operation of a new run, and in two of the resumes after it, spread over all they do."""
+    spread = len(operations) // 2
+    return [("any", n, moment), ("any", 1 + (7 * n) % 23, MOMENTS[n % 3]), ("any", 1 + (11 * n) % spread, "before")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_run_is_killed_and_ends_as_if_it_had_not_been(
+    kind: str,
+    nursery: Nursery,
+    references: Callable[[str], Path],
+    operations: Callable[[str], list[str]],
+    tmp_path: Path,
+    ledger: Ledger,
+) -> None:
+    reference, done = references(kind), operations(kind)
+    late = max(n for n, name in enumerate(done, start=1) if name == "row" and n < len(done) * 4 // 5)
+    chains = {tmp_path / "late": chain_of(done, late, "half")[:2]}
+    assert not kill_and_compare(nursery, kind, reference, chains, ledger)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_run_may_be_killed_in_any_file_operation(
+    kind: str,
+    nursery: Nursery,
+    references: Callable[[str], Path],
+    operations: Callable[[str], list[str]],
+    tmp_path: Path,
+    ledger: Ledger,
+) -> None:
+    """Before each, and in the half of each that writes; after one is before the next, and after the last."""
+    reference, done = references(kind), operations(kind)
+    kills = [(n, "before") for n in range(1, len(done) + 1)] + [(len(done), "after")]
+    kills += [(n, "half") for n, name in enumerate(done, start=1) if name in ("write", "row", "pwrite")]
+    kills = kills[::STRIDE]
+    for first in range(0, len(kills), 2):
+        pair = kills[first : first + 2]
+        chains = {tmp_path / f"run-{n}-{moment}": chain_of(done, n, moment) for n, moment in pair}
+        found = kill_and_compare(nursery, kind, reference, chains, ledger)
+        assert not found, found
+        for run in chains:
+            shutil.rmtree(run)
+
+
+def test_a_full_memory_is_put_back_from_the_parts_that_a_late_checkpoint_names(
+    nursery: Nursery, tmp_path: Path, ledger: Ledger
+) -> None:
+    """Killed after six rows with its last checkpoint at five: that one still finds everything it rests on."""
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    assert nursery.run([*SAC, "--out", str(whole)]).code == 0
+    assert nursery.run([*SAC, "--out", str(run)], at=("row", 9, "after")).code == -signal.SIGKILL
+    assert turns_at_risk(run) == 4
+    ledger.note("SIGKILL in a file operation while sac begins", "", redone=4)
+    assert nursery.run(["resume", str(run)]).code == 0
+    assert_same(run, whole)
+
+
+SAC = (
+    *("finetune", "grid-goal1", "--algo", "sac", "--iterations", "16", "--horizon", "60", "--sac.steps", "120"),
+    *("--sac.updates", "5", "--sac.batch", "32", "--sac.warmup", "240", "--sac.buffer", "480", "--hidden", "16", "16"),
+    *("--checkpoint-epochs", "5"),
+)
+
+
+def test_a_process_of_its_own_resumes_a_run_of_the_second_phase(
+    nursery: Nursery, references: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Not a child of ours, in which everything is imported already."""
+    run = tmp_path / "run"
+    assert nursery.run(argv_of("ppo", run), at=("row", 5, "half")).code == -signal.SIGKILL
+    done = subprocess.run([sys.executable, "-m", "mepol", "resume", str(run)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_same(run, references("ppo"))
 
 
 def test_resuming_may_die_in_every_rename_too(
     nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
     half = tmp_path / "half"
-    assert nursery.run(explore_argv(half), at=("row", 9)).code == -signal.SIGKILL
+    assert nursery.run(explore_argv(half), at=("row", 17, "half")).code == -signal.SIGKILL
     for n in (1, 2, 3, 4, 5):  # metrics, steps, config, checkpoint, policy
         run = copy(half, tmp_path / f"run-{n}")
-        ended = nursery.run(["resume", str(run)], at=("replace", n))
+        ended = nursery.run(["resume", str(run)], at=("replace", n, "before"))
         assert ended.code == -signal.SIGKILL
         assert leftovers(run)
-        ledger.note("SIGKILL between the temporary file and its rename, in a resume", "", redone=epochs_at_risk(run))
+        ledger.note("SIGKILL between the temporary file and its rename, in a resume", "", redone=turns_at_risk(run))
         assert nursery.run(["resume", str(run)]).code == 0
         assert_same(run, reference)
 
 
+def test_a_run_that_says_it_is_finished_has_everything_in_place(
+    nursery: Nursery, references: Callable[[str], Path], operations: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    """The row that ends a run is its last word: who finds it finds the last policy and the best one too."""
+    for kind in ("mepol", "trpo"):
+        run, rows = tmp_path / kind, operations(kind).count("row")
+        assert nursery.run(argv_of(kind, run), at=("row", rows, "after")).code == -signal.SIGKILL
+        assert turns(run)[-1] == LENGTH[kind]
+        assert_same(run, references(kind))
+
+
 def test_a_torn_last_line_is_dropped(nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger) -> None:
     half = tmp_path / "half"
-    assert nursery.run(explore_argv(half), at=("replace", 11)).code == -signal.SIGKILL
+    assert nursery.run(explore_argv(half), at=("replace", 11, "before")).code == -signal.SIGKILL
     row = (reference / "metrics.csv").read_text().splitlines()[9]
     for cut in (1, 2, len(row) // 2, len(row)):
         run = copy(half, tmp_path / f"cut-{cut}")
@@ -232,7 +355,7 @@ def test_a_clock_that_goes_backwards_changes_nothing(
     nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
     run = tmp_path / "run"
-    assert nursery.run(explore_argv(run), at=("row", 6), clock=True).code == -signal.SIGKILL
+    assert nursery.run(explore_argv(run), at=("row", 12, "half"), clock=True).code == -signal.SIGKILL
     assert nursery.run(["resume", str(run)], clock=True).code == 0
     assert_same(run, reference)
     ledger.note("wall clock going back an hour at each reading", "", tried=2)

@@ -86,7 +86,7 @@ def test_a_file_that_may_not_grow(
 def test_a_read_only_disk(small_disk: Callable[[str], Path], nursery: Nursery, reference: Path, ledger: Ledger) -> None:
     disk = small_disk("size=10m")
     run = disk / "run"
-    assert nursery.run(explore_argv(run), at=("row", 6)).code == -signal.SIGKILL
+    assert nursery.run(explore_argv(run), at=("row", 12, "half")).code == -signal.SIGKILL
     small_disk("ro,size=10m")
     ended = nursery.run(["resume", str(run)])
     one_sentence(ended, "cannot write", "Read-only file system")
@@ -103,7 +103,7 @@ def test_a_directory_that_becomes_read_only(nursery: Nursery, reference: Path, l
     try:
         os.chown(home, NOBODY, NOBODY)
         run = home / "run"
-        command = nursery.start(explore_argv(run), user=NOBODY, at=("replace", 11), send=signal.SIGSTOP)
+        command = nursery.start(explore_argv(run), user=NOBODY, at=("replace", 11, "before"), send=signal.SIGSTOP)
         wait_for(lambda: stopped(command))
         folders = (run, run / "checkpoints", run / "heatmaps")
         for folder in folders:
@@ -125,7 +125,7 @@ def test_a_directory_that_is_removed_or_moved(
 ) -> None:
     for fate in ("removed", "moved"):
         run = tmp_path / fate
-        command = nursery.start(explore_argv(run), at=("replace", 11), send=signal.SIGSTOP)
+        command = nursery.start(explore_argv(run), at=("replace", 11, "before"), send=signal.SIGSTOP)
         wait_for(lambda command=command: stopped(command))
         run.rename(tmp_path / "elsewhere")
         if fate == "removed":

@@ -13,15 +13,16 @@ from crash import Ledger, Nursery, assert_same, content, explore_argv
 from mepol import GaussianPolicy, collect
 from mepol.algorithm import RULES, AscentConfig, CriticConfig
 from mepol.errors import CollapseError
-from mepol.runs.checkpoint import Learner, Position, checkpoint_bytes
+from mepol.runs.state import State
 
 EPOCHS = 5
 
 
 @pytest.fixture(scope="module")
-def healthy(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def healthy(nursery: Nursery, home: Path) -> dict[str, Path]:
     """Walks that nothing happened to, as single and as vector environments."""
-    folder = tmp_path_factory.mktemp("healthy")
+    folder = home / "healthy"
+    folder.mkdir()
     for i, env in enumerate((toys.SINGLE, toys.VECTOR)):
         ended = nursery.run(toy_argv(env, folder / str(i)))
         assert ended.code == 0, ended.text
@@ -172,4 +173,4 @@ def test_a_state_that_could_not_be_read_again_is_never_written() -> None:
     optimiser.step()
     optimiser.state[policy.log_std]["exp_avg_sq"].fill_(torch.inf)
     with pytest.raises(CollapseError, match="NaN or infinite before epoch 3; lower the learning rate"):
-        checkpoint_bytes(Learner(policy, ascent), Position(3, 0))
+        State(ascent.modules, ascent.optimisers).tensors("epoch 3")

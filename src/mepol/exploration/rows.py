@@ -73,6 +73,7 @@ EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
         domain=domain_of,
         protocol=protocol_of,
         resume=_resume,
+        lengths=("epochs", "mixture_size"),
         details=Table("steps.csv", StepRow, finite=False),
     )
 )

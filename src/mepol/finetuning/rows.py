@@ -70,5 +70,6 @@ FINETUNE: Phase[FinetuneConfig, FinetuneRow] = register(
         domain=domain_of,
         protocol=protocol_of,
         resume=_resume,
+        lengths=("iterations",),
     )
 )

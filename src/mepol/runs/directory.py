@@ -36,7 +36,7 @@ from mepol.runs.lock import hold
 from mepol.runs.phases import Phase, phase_of
 from mepol.runs.unused import FOLDERS, require_unused
 from mepol.runs.visits import read_visits, visits_text
-from mepol.settings import GIVEN, from_json, to_json
+from mepol.settings import GIVEN, flat_settings, from_json, to_json
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -72,7 +72,7 @@ class RunDirectory(Generic[C, R]):
         domain: text of domain.json; initial: the policy that the run starts from, where it is given.
         """
         tables = {table.name: table.head for table in (phase.metrics, phase.details) if table}
-        identity = _identity(config, initial)
+        identity = _identity(phase, config, initial)
         try:
             require_unused(path, tables)
             path.mkdir(parents=True, exist_ok=True)
@@ -202,7 +202,8 @@ class RunDirectory(Generic[C, R]):
 
         Rows, heatmaps, parts and checkpoints of later policies go, with torn last lines and the temporary files of a
         process that was killed; checkpoints that could not be read are set aside as *.bad, where they cannot crowd
-        out good ones. Raises RunError, and changes nothing, when rows of earlier policies are missing.
+        out good ones. Raises RunError, and changes nothing, when rows of earlier policies are missing or a file to be
+        written is a link.
         """
         texts = {}
         for table in (self.phase.metrics, self.phase.details):
@@ -213,6 +214,8 @@ class RunDirectory(Generic[C, R]):
                     raise RunError(f"{self.path / table.name} {missing}")
                 texts[table.name] = table.head + "".join(table.line(row) for row in kept)
         door = self.door
+        policies = (self.policy_path(which).name for which in ("last", "best"))
+        door.require("config.json", *texts, *policies)
         for folder in FOLDERS:
             door.folder(folder)
         door.remove_leftovers(*FOLDERS)
@@ -261,9 +264,13 @@ def _number_of(path: Path) -> int | None:
     return int(number) if number.isdecimal() and number.isascii() and len(number) < 19 else None
 
 
-def _identity(config: Any, initial: bytes | None) -> str:
-    """Which run this is: a digest of its settings as it was made, and of what it starts from."""
-    content = hashlib.sha256(to_json(config).encode())
+def _identity(phase: Phase[Any, Any], config: Any, initial: bytes | None) -> str:
+    """Which run this is: a digest of its settings as it was made, and of what it starts from.
+
+    How long it goes on does not count: a run that is made longer equals one that was begun with that length.
+    """
+    settings = {name: value for name, value in flat_settings(config).items() if name not in phase.lengths}
+    content = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     content.update(initial or b"")
     return content.hexdigest()[:16]
 

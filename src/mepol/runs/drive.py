@@ -78,13 +78,15 @@ def drive(
         for number in range(position.turn, length + 1):
             last = stop or number == length or job.is_enough(rows)
             done = job.turn(number, keeper.position.samples, last=last)
-            run.append(done.row, done.details)
-            rows.append(done.row)
             score = getattr(done.row, run.phase.score)
             if score is not None and score > best:
                 best = score
                 header = {run.phase.turn: str(number), "score": repr(float(score))}
                 run.save_policy(with_header(keeper.policy, header), "best")
+            if last:
+                keeper.write()  # the last row says that the run is finished: everything else is on disk before it
+            run.append(done.row, done.details)
+            rows.append(done.row)
             if not last:
                 keeper.advance(done.samples, done.parts)
             progress = Progress(done.row, length, job.actor(), done.batch, run, done.extra)

@@ -42,9 +42,7 @@ class Door:
         with self._inside(name) as (folder, last):
             self._require_plain(folder, last, name)
             temporary = f".{last}.{secrets.token_hex(4)}{SUFFIX}"
-            handle = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder
-            )
+            handle = os.open(temporary, _NEW, 0o644, dir_fd=folder)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
@@ -66,9 +64,7 @@ class Door:
         """Add `text` to the end of the file `name`, which must be there: one that somebody removed is not made anew."""
         with self._inside(name) as (folder, last):
             self._require_plain(folder, last, name)
-            handle = os.open(
-                last, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
-            )
+            handle = os.open(last, _GROW, dir_fd=folder)
             with os.fdopen(handle, "wb", buffering=0) as file:
                 rest = memoryview(text.encode())
                 while rest:
@@ -98,6 +94,12 @@ class Door:
         """Give the file `name` the name `new` in the same folder."""
         with self._inside(name) as (folder, last):
             os.replace(last, PurePosixPath(new).name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def require(self, *names: str) -> None:
+        """RunError unless each file is there as a plain one of ours, or not at all: before anything is changed."""
+        for name in names:
+            with self._inside(name) as (folder, last):
+                self._require_plain(folder, last, name)
 
     def folder(self, name: str) -> None:
         """Make the folder `name`, unless it is there."""

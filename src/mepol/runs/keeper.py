@@ -41,7 +41,8 @@ class Keeper:
         self._turns, self._seconds = turns, 60.0 * minutes
         self._rests_on: list[set[int]] = []  # parts of the kept checkpoints, the newest last
         self._held = self._hold(position)
-        self._write()
+        self._saved: Held | None = None
+        self.write()
 
     @property
     def position(self) -> Position:
@@ -57,8 +58,7 @@ class Keeper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._saved is not self._held:
-            self._write()
+        self.write()
 
     def advance(self, samples: int, parts: tuple[Part, ...] = ()) -> None:
         """Note the end of a turn that drew `samples`; its row must already be in metrics.csv.
@@ -67,18 +67,21 @@ class Keeper:
         """
         # One assignment: a signal finds either the turn before or this one, never a mixture.
         self._held = self._hold(Position(self.position.turn + 1, self.position.samples + samples, parts))
-        many = self.position.turn - self._saved.position.turn >= self._turns
+        many = self.position.turn - self._saved_turn >= self._turns
         if many or time.monotonic() - self._saved_at >= self._seconds:
-            self._write()
+            self.write()
 
     def _hold(self, position: Position) -> Held:
         return Held(position, checkpoint_bytes(self._run, self._learner, position), self._learner.policy_bytes())
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write the held state, unless that has been done."""
         held = self._held
+        if held is self._saved:
+            return
         self._run.save_checkpoint(held.position.turn, held.checkpoint)
         self._run.save_policy(held.policy)
-        self._saved, self._saved_at = held, time.monotonic()
+        self._saved, self._saved_turn, self._saved_at = held, held.position.turn, time.monotonic()
         self._rests_on = [*self._rests_on[-1:], {part.number for part in held.position.parts}]
         if len(self._rests_on) > 1:  # after a resume the older checkpoint's are not known yet: nothing goes
             self._run.forget_parts(set().union(*self._rests_on))

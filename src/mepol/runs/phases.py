@@ -45,6 +45,8 @@ class Phase(Generic[C, R]):
     """How it is measured."""
     resume: Callable[..., Any]
     """resume(path, length=None, given=None, callbacks=(), report=...) -> the run, brought to its end."""
+    lengths: tuple[str, ...]
+    """Names of the settings that say how many turns; they may be changed when a run is resumed."""
     details: Table[Any] | None = None
     """A second table, with any number of rows a turn."""
 
