@@ -108,7 +108,7 @@ class ExploreConfig:
             fresh,
             f"enough for more than k = {self.ascent.k} particles at {self.horizon} steps each",
         )
-        for name in ("mirror", "standardise"):  # MaxEnt's policies start as TRPO's do
+        for name in ("mirror", "standardise", "noise_correlation"):  # MaxEnt's policies start as TRPO's do
             chosen = getattr(self.policy, name)
             require(self.explorer != "maxent" or not chosen, name, chosen, "off with the explorer maxent")
 

@@ -87,7 +87,8 @@ class MepolExplorer(Explorer):
 
 def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
     """The initial policy of a run: seeded weights, then a zero mean over the observation space."""
-    policy = GaussianPolicy(domain.state_dim, domain.action_dim, config.policy.hidden)
+    sizes, own = (domain.state_dim, domain.action_dim), config.policy
+    policy = GaussianPolicy(*sizes, own.hidden, own.noise_correlation)
     policy.initialise(np.random.default_rng(stream(config.seed, Stream.WEIGHTS)), log_std=config.policy.log_std)
     if config.policy.scale_inputs:
         shift, scale = input_scaling(domain, config.policy.input_range)
