@@ -82,8 +82,8 @@ class GaussianPolicy(nn.Module):
         e_0 = xi_0,    e_t = rho e_{t-1} + sqrt(1 - rho^2) xi_t,    a_t = mean(s_t) + std e_t,    xi_t ~ N(0, 1),
 
     so that each action alone is distributed as without it. The likelihood stays exact, since e_{t-1} can be read off
-    the step before: a_t given s_t, s_{t-1}, a_{t-1} is normal around mean(s_t) + rho (a_{t-1} - mean(s_{t-1})), with the
-    deviation sqrt(1 - rho^2) std. The paper has rho = 0. White noise on stiff limits is cut off and cancels itself.
+    the step before: a_t given s_t, s_{t-1}, a_{t-1} is normal around mean(s_t) + rho (a_{t-1} - mean(s_{t-1})), with
+    the deviation sqrt(1 - rho^2) std. The paper has rho = 0. White noise on stiff limits is cut off and cancels itself.
     """
 
     shift: Tensor
