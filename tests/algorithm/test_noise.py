@@ -36,7 +36,7 @@ def walks(policy: GaussianPolicy, lengths: list[int], seed: int = 3) -> Batch:
     actor = policy.begin(m, rng)
     for t in range(horizon):
         actions[:, t] = actor.act(states[:, t], rng)
-        states[:, t + 1] = states[:, t] + 0.2 * np.resize(actions[:, t].T, states[:, t].T.shape).T
+        states[:, t + 1] = 0.8 * states[:, t] + 0.2 * np.resize(actions[:, t].T, states[:, t].T.shape).T
     return Batch(states, actions, np.array(lengths))
 
 
@@ -120,7 +120,7 @@ def test_both_rules_climb(rule: str) -> None:
     policy = correlated()
     batch = walks(policy, [60] * 6)
     landscape = KnnLandscape.of(batch.particles((0, 1)), 4)
-    config = AscentConfig(learning_rate=1e-4, max_steps=4, rule=rule)
+    config = AscentConfig(learning_rate=1e-5, max_steps=4, rule=rule)
     ascent = RULES[rule].make(policy, config, CriticConfig(minibatch=100), 2, np.random.default_rng(0))
     steps = ascent.climb(batch, landscape)
     assert [step for step in steps if step.accepted]
