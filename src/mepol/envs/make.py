@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from mepol.envs.contract import guard
 from mepol.envs.coordinates import name_of
+from mepol.envs.names import resolve
 from mepol.errors import EnvironmentFault
 
 Vector = VectorEnv[Any, Any, Any]
@@ -55,6 +56,7 @@ def make_env(
     """
     name, options = name_of(what), dict(kwargs or {})
     with guard(f"construction as {name!r}", time_limit), _quiet():
+        what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
             return _registered(what, num_envs, options, ignore_termination, threads, autoreset)
         if not _wants_number(what, options):
@@ -72,8 +74,8 @@ def make_single(what: Makes, kwargs: Mapping[str, Any] | None = None, render_mod
     """One environment that draws in `render_mode`; `what` and `kwargs` as in `make_env`."""
     name, options = name_of(what), dict(kwargs or {})
     with guard(f"construction as {name!r}"), _quiet():
+        what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
-            _spec(what)
             return gymnasium.make(what, render_mode=render_mode, disable_env_checker=True, **options)
         if _wants_number(what, options):
             raise EnvironmentFault(f"{name!r} makes batches: a single environment needs an id, a class or () -> Env")
@@ -88,13 +90,6 @@ def make_single(what: Makes, kwargs: Mapping[str, Any] | None = None, render_mod
 # --- How each is made -----------------------------------------------------------------------------------------------
 
 
-def _spec(env_id: str) -> Any:
-    try:
-        return gymnasium.spec(env_id)
-    except Exception as fault:  # an id may name a module to import, which runs code of its own
-        raise EnvironmentFault(f"cannot make the environment {env_id!r}: {fault}") from fault
-
-
 def _registered(
     env_id: str,
     num_envs: int,
@@ -103,7 +98,7 @@ def _registered(
     threads: int,
     autoreset: AutoresetMode,
 ) -> Vector:
-    entry = _spec(env_id).vector_entry_point
+    entry = gymnasium.spec(env_id).vector_entry_point
     if entry is not None:
         creator = load_env_creator(entry) if isinstance(entry, str) else entry
         options = _with_threads(creator, options, threads)
