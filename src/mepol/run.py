@@ -201,6 +201,7 @@ class Run:
             actors,
             self.directory.phase.environments(self.config, self.given).what,
             kwargs=getattr(self.config, "env_kwargs", {}),
+            unit_actions=self.config.unit_actions,
             episodes=episodes,
             horizon=self.protocol.horizon if steps is None else steps,
             seed=stream(seed, Stream.FILM),

@@ -124,13 +124,12 @@ def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, rea
 def search(batch: Batch, domain: Domain, config: ExploreConfig) -> KnnLandscape:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
     widths = np.array(domain.widths)
-    names = None if callable(domain.features) else [domain.names[i] for i in domain.features]
     near = neighbours(
         domain.particles(batch) / widths,
         config.ascent.k,
         eps=config.ascent.eps,
         workers=config.machine.cores,
-        names=names,
+        names=domain.feature_labels,
     )
     return KnnLandscape(dataclasses.replace(near, log_volume=near.log_volume + np.log(widths).sum()))
 
