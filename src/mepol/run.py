@@ -17,6 +17,7 @@ from mepol.algorithm.batch import Batch
 from mepol.envs.domain import Domain
 from mepol.errors import MepolError, PolicyFileError
 from mepol.evaluation.assess import Assessment, Protocol, assess
+from mepol.evaluation.yardsticks import find_yardstick
 from mepol.exploration.workshop import Given
 from mepol.figures.summary import Summary, summarise
 from mepol.figures.video import film
@@ -26,7 +27,7 @@ from mepol.runs.files import write_bytes
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
-from mepol.sampling.actors import check_fit
+from mepol.sampling.actors import MeanActor, check_fit
 from mepol.sampling.collect import Actor, collect
 
 
@@ -160,6 +161,18 @@ class Run:
         with self.working(trajectories) as env:
             return assess(self.load(which), env, self.domain, wanted, seed=stream(seed, Stream.FRESH))
 
+    def yardstick(self, name: str, *, which: str = "last", seed: int = 0) -> dict[str, float]:
+        """Measure the policy `which` by a yardstick of the field: `metra`, `single-trial` (docs/evaluation.md)."""
+        stick, actor = find_yardstick(name), self.load(which)
+        actors = {"": actor, **({"_mean_actions": MeanActor(actor)} if stick.also_mean_actions else {})}
+        found: dict[str, float] = {}
+        with self.working(stick.trajectories) as env:
+            for suffix, acting in actors.items():
+                batch = self._collect(acting, env, stick.horizon, seed)
+                measured = stick.measure(batch, self.domain, self.protocol)
+                found |= {f"{measure}{suffix}": value for measure, value in measured.items()}
+        return found
+
     @property
     def protocol(self) -> Protocol:
         """How the run itself measures: its horizon, k, eps and trajectories.
@@ -191,9 +204,12 @@ class Run:
         ...     run.rollout(env).actions.shape
         (3, 60, 2)
         """
-        actor, limit = self.load(which), self.config.machine.env_time_limit
+        actor = self.load(which)
         check_fit(actor, self.domain.state_dim, self.domain.action_dim, self.domain.env)
-        steps = horizon or self.protocol.horizon
+        return self._collect(actor, env, horizon, seed)
+
+    def _collect(self, actor: Actor, env: Any, horizon: int | None, seed: int) -> Batch:
+        limit, steps = self.config.machine.env_time_limit, horizon or self.protocol.horizon
         return collect(actor, env, steps, seed=stream(seed, Stream.FRESH, 1), time_limit=limit)
 
     @contextmanager
@@ -253,6 +269,7 @@ class Run:
             actors,
             self.directory.phase.environments(self.config, self.given).what,
             kwargs=getattr(self.config, "env_kwargs", {}),
+            unit_actions=self.config.unit_actions,
             episodes=episodes,
             horizon=self.protocol.horizon if steps is None else steps,
             seed=stream(seed, Stream.FILM),

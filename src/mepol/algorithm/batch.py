@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mepol.algorithm.policy import Policy
+from mepol.algorithm.policy import Policy, Remembering
 from mepol.errors import EnvironmentFault
 
 
@@ -72,17 +72,21 @@ class Paths:
     states: Tensor  # (N, S) float32, s_0 .. s_{length-1}
     actions: Tensor  # (N, A) float32
     visited: Tensor  # (M, T) bool
+    first: Tensor  # (N,) bool, whether a step begins its trajectory
 
     @staticmethod
     def of(batch: Batch) -> Paths:
         """The paths of `batch`, in the order of `batch.particles`."""
         visited = batch.visited()
-        states = batch.states[:, :-1][visited].astype(np.float32)
-        return Paths(torch.from_numpy(states), torch.from_numpy(batch.actions[visited]), torch.from_numpy(visited))
+        states, actions = batch.states[:, :-1][visited].astype(np.float32), batch.actions[visited]
+        first = np.broadcast_to(np.arange(visited.shape[1]) == 0, visited.shape)[visited]
+        return Paths(*(torch.from_numpy(array) for array in (states, actions, visited, first)))
 
     def log_prob(self, policy: Policy, rows: slice = slice(None)) -> Tensor:
-        """(N,) ln pi(a | s) of the steps in `rows`, in nats.
+        """(N,) ln pi(a | s) of the steps in `rows`, in nats, given the step before where the policy looks at it.
 
-        A climb asks a policy here and nowhere else: a policy that looks at the step before would need no other change.
+        A climb asks a policy here and nowhere else.
         """
+        if isinstance(policy, Remembering):
+            return policy.log_prob_along(self.states, self.actions, self.first, rows)
         return policy.log_prob(self.states[rows], self.actions[rows])

@@ -73,6 +73,8 @@ class PolicyConfig:
     """Widths of the hidden ReLU layers."""
     log_std: Annotated[float, within(-20, 5)] = -0.5
     """Initial ln of the standard deviation of every action."""
+    noise_correlation: Annotated[float, within(0, 0.999)] = 0.0
+    """rho: how much of a step's action noise is left in the next; 0 is the paper's white noise."""
     zero_mean_steps: Annotated[int, at_least(0)] = 100
     """Regression steps that bring the initial mean to zero; 0 leaves the Xavier start."""
     mirror: bool = False

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -63,11 +63,28 @@ class Policy(Stateful, Protocol):
         ...
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A policy that looks at the step before."""
+
+    def log_prob_along(self, states: Tensor, actions: Tensor, first: Tensor, rows: slice = slice(None)) -> Tensor:
+        """ln pi of the steps in `rows` of (N, S) states and (N, A) actions; first (N,): which begin a trajectory."""
+        ...
+
+
 class GaussianPolicy(nn.Module):
     """a ~ N(mean(s), diag(exp(log_std))^2); actions are not squashed nor clipped here: the environment clips.
 
     The network sees (s - shift) / scale; the paper feeds raw states, which is shift 0 and scale 1. A new one has
     torch's weights and leaves torch's generator as it was; `initialise` draws those of the paper.
+
+    correlation (rho, in [0, 1)): how much of one step's noise is left in the next. Along a trajectory
+
+        e_0 = xi_0,    e_t = rho e_{t-1} + sqrt(1 - rho^2) xi_t,    a_t = mean(s_t) + std e_t,    xi_t ~ N(0, 1),
+
+    so that each action alone is distributed as without it. The likelihood stays exact, since e_{t-1} can be read off
+    the step before: a_t given s_t, s_{t-1}, a_{t-1} is normal around mean(s_t) + rho (a_{t-1} - mean(s_{t-1})), with
+    the deviation sqrt(1 - rho^2) std. The paper has rho = 0. White noise on stiff limits is cut off and cancels itself.
 
     >>> import numpy as np, mepol
     >>> policy = mepol.GaussianPolicy(2, 3, hidden=(64, 64))
@@ -80,10 +97,12 @@ class GaussianPolicy(nn.Module):
     scale: Tensor
 
     @torch.random.fork_rng(devices=[])
-    def __init__(self, state_dim: int, action_dim: int, hidden: tuple[int, ...] = (300, 300)) -> None:
+    def __init__(
+        self, state_dim: int, action_dim: int, hidden: tuple[int, ...] = (300, 300), correlation: float = 0.0
+    ) -> None:
         super().__init__()
         widths = (state_dim, *hidden, action_dim)
-        self.widths = widths
+        self.widths, self.correlation = widths, correlation
         self.layers = nn.ModuleList(nn.Linear(i, o) for i, o in itertools.pairwise(widths))
         self.log_std = nn.Parameter(torch.zeros(action_dim))
         self.register_buffer("shift", torch.zeros(state_dim))
@@ -103,20 +122,63 @@ class GaussianPolicy(nn.Module):
         if states.ndim == 2 and len(states) > ROWS:
             blocks = zip(torch.split(states, ROWS), torch.split(actions, ROWS), strict=True)
             return torch.cat([self.log_prob(s, a) for s, a in blocks])
-        z = (actions - self.mean(states)) * torch.exp(-self.log_std)
+        return self._normal(self._noise_of(states, actions))
+
+    def log_prob_along(self, states: Tensor, actions: Tensor, first: Tensor, rows: slice = slice(None)) -> Tensor:
+        """ln pi of the steps in `rows`, each given the step before it, in nats.
+
+        states (N, S), actions (N, A): trajectory after trajectory; first (N,): which steps begin one.
+        """
+        if not self.correlation:
+            return self.log_prob(states[rows], actions[rows])
+        keep = math.sqrt(1 - self.correlation**2)
+        if rows == slice(None):
+            noise = self._in_blocks(states, actions)
+            before = torch.cat([noise[:1], noise[:-1]])
+        else:
+            at = torch.arange(len(states))[rows]
+            noise, first = self._in_blocks(states[at], actions[at]), first[at]
+            before = self._in_blocks(states[at - 1], actions[at - 1])  # of the very first it is not read
+        fresh = torch.where(first[:, None], noise, (noise - self.correlation * before) / keep)
+        return self._normal(fresh) - (~first).to(noise.dtype) * (math.log(keep) * self.log_std.numel())
+
+    def _in_blocks(self, states: Tensor, actions: Tensor) -> Tensor:
+        blocks = zip(torch.split(states, ROWS), torch.split(actions, ROWS), strict=True)
+        return torch.cat([self._noise_of(s, a) for s, a in blocks])
+
+    def _noise_of(self, states: Tensor, actions: Tensor) -> Tensor:
+        """(..., A) the standard normal noise that makes the actions out of the mean."""
+        return (actions - self.mean(states)) * torch.exp(-self.log_std)
+
+    def _normal(self, z: Tensor) -> Tensor:
+        """(..., A) noise -> (...) ln of the density of the actions that it makes."""
         return -0.5 * z.square().sum(-1) - self.log_std.sum() - 0.5 * math.log(2 * math.pi) * self.log_std.numel()
 
     def act(
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[np.float32]:
-        """(S,) or (M, S) observations -> actions (A,) or (M, A) float32, drawn with `rng`."""
+        """(S,) or (M, S) observations -> actions (A,) or (M, A) float32, drawn with `rng`.
+
+        One step knows of no other: what acts along trajectories, with its correlated noise, comes from `begin`.
+        """
         noise = None if deterministic else self.noise(np.shape(obs)[:-1], rng)
         with one_thread():
             return self.responder()(obs, noise)
 
-    def noise(self, rows: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
-        """(*rows, A) draws from N(0, 1): what `act` draws for as many observations."""
-        return rng.standard_normal((*rows, self.widths[-1]), dtype=np.float32)
+    def begin(self, m: int, rng: np.random.Generator) -> Any:
+        """What acts in the next M trajectories: the policy itself, or with the noise of each carried along."""
+        return Carrying(self, m) if self.correlation else self
+
+    def noise(
+        self, rows: tuple[int, ...], rng: np.random.Generator, before: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """(*rows, A) noise of one step, as `act` draws it; before: that of the step before, where there was one."""
+        fresh = rng.standard_normal((*rows, self.widths[-1]), dtype=np.float32)
+        if before is None or not self.correlation:
+            return fresh
+        keep = math.sqrt(1 - self.correlation**2)
+        carried: NDArray[np.float32] = np.float32(self.correlation) * before + np.float32(keep) * fresh
+        return carried
 
     def responder(self) -> Responder:
         """The policy of this moment as a function: (..., S) observations, (..., A) noise -> mean + std * noise.
@@ -182,3 +244,22 @@ class GaussianPolicy(nn.Module):
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
+
+
+class Carrying:
+    """A policy whose noise goes on from step to step, one for each of M trajectories."""
+
+    def __init__(self, policy: GaussianPolicy, m: int) -> None:
+        self.policy = policy
+        self._noise: NDArray[np.float32] | None = None
+        self._m = m
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(M, S) observations of the next step -> (M, A) actions."""
+        if deterministic:
+            return self.policy.act(obs, rng, deterministic=True)
+        self._noise = self.policy.noise((self._m,), rng, self._noise)
+        with one_thread():
+            return self.policy.responder()(obs, self._noise)

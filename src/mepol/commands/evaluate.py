@@ -14,6 +14,7 @@ from rich.table import Table
 from mepol.commands.terminal import Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.evaluation.assess import Assessment
+from mepol.evaluation.yardsticks import find_yardstick
 from mepol.run import Run
 from mepol.runs.directory import RunDirectory
 from mepol.runs.groups import MEASURES, GroupMeasure, aggregate, group_runs
@@ -41,6 +42,8 @@ class EvaluateArguments:
     """Testing horizons h of the h-step entropy H(d_h) and the average entropy of steps 1 to h."""
     mixing_threshold: float = 0.0
     """Estimate the mixing time at this threshold (a probability); 0 does not."""
+    yardstick: tuple[str, ...] = ()
+    """Yardsticks of the field, with trajectories of their own: metra, single-trial."""
     seed: int = 0
     """Of the fresh trajectories; none of them was used in training."""
     json: bool = False
@@ -56,7 +59,12 @@ def command(arguments: list[str]) -> None:
     asked = {name: getattr(parsed, name) for name in ("which", "k", "eps", "pairs", "horizons", "mixing_threshold")}
     found = group_runs([RunDirectory.open(path) for path in parsed.runs])
     runs = [run for group in found for run in group.runs]
+    for name in parsed.yardstick:
+        find_yardstick(name)
     records = {run.path: _record(Run(run), parsed.trajectories, parsed.seed, asked) for run in runs}
+    for run in runs:
+        for name in parsed.yardstick:
+            records[run.path] |= Run(run).yardstick(name, which=parsed.which, seed=parsed.seed)
     groups = {
         group.title: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage")) for group in found
     }

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from mepol.commands.help import all_settings, first_screen
-from mepol.commands.terminal import parse_rest, parse_some, resumable
+from mepol.commands.terminal import assignment, parse_rest, parse_some, resumable
 from mepol.commands.watch import WatchArguments
 from mepol.console.progress import telling
 from mepol.console.screen import stdout
@@ -19,7 +19,7 @@ from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import explore
 from mepol.exploration.explorers import explorer_kind
 from mepol.exploration.presets import PRESETS, starting_config
-from mepol.settings import Described, describe
+from mepol.settings import Described, describe, with_settings
 
 USAGE = "mepol explore PRESET|ENV_ID [--fast] [--explorer NAME] [--flag VALUE ...] [--out DIR]"
 WHAT = "Learn one policy that covers the environment's states evenly, without any reward."
@@ -63,6 +63,8 @@ class ExploreArguments:
     config: ExploreConfig
     out: Path | None = None
     """New directory for the run; by default runs/NAME-seed-S."""
+    env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """An argument of the environment's construction, KEY=VALUE with a TOML value; may be given several times."""
     watch: WatchArguments = field(default_factory=WatchArguments)
 
 
@@ -81,7 +83,9 @@ def command(arguments: list[str]) -> None:
         return
     flat = Annotated[ExploreArguments, tyro.conf.OmitArgPrefixes]
     parsed = parse_rest(flat, rest, prog + " --fast" * choices.fast, ExploreArguments(default))
-    config: ExploreConfig = parsed.config
+    config: ExploreConfig = with_settings(
+        parsed.config, {"env_kwargs": {**parsed.config.env_kwargs, **dict(map(assignment, parsed.env_arg))}}
+    )
     out = parsed.out or Path("runs") / f"{_label(name, config, choices.fast)}-seed-{config.seed}"
     kind = explorer_kind(config.explorer)
     stdout.print(f"exploring {config.env}: {kind.describe(config)}")
@@ -107,7 +111,8 @@ def _presets() -> str:
 def _help(usage: str, default: ExploreConfig, *, everything: bool) -> str:
     here = [row for row in describe(Choices) if row.name == "fast"]
     here += [Described("out", "path", "runs/NAME-seed-S", "", "New directory for the run.", "command")]
-    here += describe(WatchArguments)
+    own = "An argument of the environment's construction, as KEY=VALUE; may be given several times."
+    here += [Described("env_arg", "key=value", "", "", own, "command"), *describe(WatchArguments)]
     rows = [*(_in_command(row) for row in here), *describe(default)]
     rows = [row for row in rows if row.name != "env_kwargs"]
     return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, COMMON)

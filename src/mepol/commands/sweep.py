@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from mepol.commands.compare import write_comparison
-from mepol.commands.terminal import at_least, parse
+from mepol.commands.terminal import assignment, at_least, parse
 from mepol.console.screen import stderr, stdout
 from mepol.errors import ConfigError, RunError
 from mepol.exploration.study import Member, Study, read_study, seeds_of, study_of
@@ -73,22 +72,11 @@ def _study(parsed: SweepArguments) -> tuple[str, Study]:
     """Name and content of what was asked for, with the seeds and settings of the command line."""
     path = Path(parsed.study)
     from_file = path.suffix == ".toml" or path.is_file()
-    changes = dict(_assignment(text) for text in parsed.set)
+    changes = dict(assignment(text) for text in parsed.set)
     study = read_study(path, changes) if from_file else study_of({"preset": parsed.study, "seeds": 8}, changes)
     if parsed.seeds is not None:
         study = replace(study, seeds=seeds_of(parsed.seeds))
     return path.stem if from_file else parsed.study, study
-
-
-def _assignment(text: str) -> tuple[str, object]:
-    """NAME=VALUE, the value as TOML; a bare word is a text."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ConfigError(f"{text!r} is not a setting: write NAME=VALUE")
-    try:
-        return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name.strip(), value
 
 
 def _with_progress(members: Sequence[Member], jobs: int) -> list[Outcome]:

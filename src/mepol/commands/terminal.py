@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from mepol.errors import ConfigError
 from mepol.runs.text import plain
 from mepol.settings import require
 
@@ -41,6 +43,17 @@ def parse_some(kind: Any, arguments: list[str], prog: str) -> tuple[Any, list[st
 def parse_rest(kind: Any, arguments: list[str], prog: str, default: Any) -> Any:
     """What `parse_some` left, over the settings in `default`."""
     return tyro.cli(kind, prog=prog, args=arguments, default=default, add_help=False)
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """NAME=VALUE, the value as TOML; a bare word is a text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"{text!r} is not a setting: write NAME=VALUE")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value
 
 
 # --- Being stopped ----------------------------------------------------------------------------------------------------

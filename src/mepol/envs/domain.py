@@ -129,6 +129,11 @@ class Domain:
         low, high = np.where(self.bounded, self.low, 0.0), np.where(self.bounded, self.high, 2.0)
         return np.asarray((high - low) / 2)
 
+    @property
+    def feature_labels(self) -> list[str] | None:
+        """Names of the entropy features, in order; None where they are a function's."""
+        return None if callable(self.features) else [self.names[i] for i in self.features]
+
     def particles(self, batch: Batch) -> Floats:
         """(N, D) the entropy features of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
         return features_of(batch.states[:, 1:], batch.visited(), self.features)

@@ -14,8 +14,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from mepol.envs.contract import guard
 from mepol.envs.coordinates import name_of
+from mepol.envs.names import resolve
+from mepol.envs.spaces import fitted
 from mepol.errors import EnvironmentFault
-from mepol.settings import GIVEN
 
 Vector = VectorEnv[Any, Any, Any]
 Single = gymnasium.Env[Any, Any]
@@ -41,6 +42,7 @@ def make_env(
     time_limit: float = 0.0,
     threads: int = 0,
     autoreset: AutoresetMode = AutoresetMode.NEXT_STEP,
+    unit_actions: bool = True,
 ) -> Vector:
     """`num_envs` copies of an environment in one batch.
 
@@ -52,14 +54,21 @@ def make_env(
                it is.
     time_limit: seconds that making may take (0: no limit).
     threads:   of environments that step on several (0: as many as they like).
+    unit_actions: single environments take actions in [-1, 1] where theirs are a bounded Box (spaces.py).
     autoreset: how a batch of single environments starts anew where an episode ended; native batches have their own.
     """
     name, options = name_of(what), dict(kwargs or {})
+
+    def fit(env: Single) -> Single:
+        env = fitted(env, unit_actions=unit_actions)
+        return Unending(env) if ignore_termination else env
+
     with guard(f"construction as {name!r}", time_limit), _quiet():
+        what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
-            return _registered(what, num_envs, options, ignore_termination, threads, autoreset)
+            return _registered(what, num_envs, options, threads, autoreset, fit)
         if not _wants_number(what, options):
-            return _in_turn(what, num_envs, options, ignore_termination, autoreset)  # type: ignore[arg-type]
+            return _in_turn(what, num_envs, options, autoreset, fit)  # type: ignore[arg-type]
         make: Callable[..., Any] = what
         env = make(num_envs, **_with_threads(what, options, threads))
     if not isinstance(env, VectorEnv):
@@ -69,13 +78,21 @@ def make_env(
     return env
 
 
-def make_single(what: Makes, kwargs: Mapping[str, Any] | None = None, render_mode: str | None = None) -> Single:
-    """One environment that draws in `render_mode`; `what` and `kwargs` as in `make_env`."""
+def make_single(
+    what: Makes,
+    kwargs: Mapping[str, Any] | None = None,
+    render_mode: str | None = None,
+    *,
+    unit_actions: bool = True,
+) -> Single:
+    """One environment that draws in `render_mode`; the rest as in `make_env`."""
     name, options = name_of(what), dict(kwargs or {})
     with guard(f"construction as {name!r}"), _quiet():
+        what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
-            _spec(what)
-            return gymnasium.make(what, render_mode=render_mode, disable_env_checker=True, **options)
+            env = gymnasium.make(what, render_mode=render_mode, disable_env_checker=True, **options)
+            native = gymnasium.spec(what).vector_entry_point is not None  # a batch of one, in its own units
+            return env if native else fitted(env, unit_actions=unit_actions)
         if _wants_number(what, options):
             raise EnvironmentFault(f"{name!r} makes batches: a single environment needs an id, a class or () -> Env")
         if render_mode is not None and _takes(what, "render_mode"):
@@ -83,31 +100,21 @@ def make_single(what: Makes, kwargs: Mapping[str, Any] | None = None, render_mod
         env = _single(what, options)  # type: ignore[arg-type]
     if render_mode is not None and env.render_mode != render_mode:
         raise EnvironmentFault(f"{name!r} does not draw {render_mode!r}: give it a parameter render_mode")
-    return env
+    return fitted(env, unit_actions=unit_actions)
 
 
 # --- How each is made -----------------------------------------------------------------------------------------------
-
-
-def _spec(env_id: str) -> Any:
-    if env_id.startswith(GIVEN):
-        name = env_id.removeprefix(GIVEN)
-        raise EnvironmentFault(f"the environment {name!r} is an object that no file holds: hand it in again")
-    try:
-        return gymnasium.spec(env_id)
-    except Exception as fault:  # an id may name a module to import, which runs code of its own
-        raise EnvironmentFault(f"cannot make the environment {env_id!r}: {fault}") from fault
 
 
 def _registered(
     env_id: str,
     num_envs: int,
     options: dict[str, Any],
-    ignore_termination: bool,
     threads: int,
     autoreset: AutoresetMode,
+    fit: Callable[[Single], Single],
 ) -> Vector:
-    entry = _spec(env_id).vector_entry_point
+    entry = gymnasium.spec(env_id).vector_entry_point
     if entry is not None:
         creator = load_env_creator(entry) if isinstance(entry, str) else entry
         options = _with_threads(creator, options, threads)
@@ -117,7 +124,7 @@ def _registered(
         num_envs,
         vectorization_mode="sync",
         vector_kwargs={"autoreset_mode": autoreset},
-        wrappers=[Unending] if ignore_termination else None,
+        wrappers=[fit],  # type: ignore[list-item]
         disable_env_checker=True,
         **options,
     )
@@ -127,14 +134,10 @@ def _in_turn(
     factory: Callable[..., Single],
     num_envs: int,
     options: dict[str, Any],
-    ignore_termination: bool,
     autoreset: AutoresetMode,
+    fit: Callable[[Single], Single],
 ) -> Vector:
-    def one() -> Single:
-        env = _single(factory, options)
-        return Unending(env) if ignore_termination else env
-
-    return SyncVectorEnv([one] * num_envs, autoreset_mode=autoreset)
+    return SyncVectorEnv([lambda: fit(_single(factory, options))] * num_envs, autoreset_mode=autoreset)
 
 
 def _single(factory: Callable[..., Single], options: dict[str, Any]) -> Single:

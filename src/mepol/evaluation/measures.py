@@ -39,7 +39,7 @@ class Evaluation:
 
 def measure_states(batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: int = -1) -> Evaluation:
     """What the trajectories of `batch` cover of `domain`: its features' entropy, and the cells of its grid."""
-    index = knn_entropy(domain.particles(batch), k, eps=eps, workers=workers)
+    index = knn_entropy(domain.particles(batch), k, eps=eps, workers=workers, names=domain.feature_labels)
     if domain.grid is None:
         return Evaluation(batch.size, k, index)
     seen = measure_cells(batch, domain.grid, domain.reachable)

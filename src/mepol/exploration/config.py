@@ -59,6 +59,9 @@ class ExploreConfig:
     """N_traj, trajectories a batch."""
     epochs: Annotated[int, at_least(0)] = 100
     """Policy updates."""
+    unit_actions: bool = True
+    """Reach a bounded action space from [-1, 1], so that a policy's spread covers it whatever its units; the paper's
+    domains, and batches of one's own, keep their raw units."""
     seed: Annotated[int, within(0, 2**63 - 1)] = 0
     """Fixes everything: environment resets, action noise, initial weights."""
     ignore_termination: bool = True
@@ -87,6 +90,8 @@ class ExploreConfig:
     @staticmethod
     def upgrade(data: dict[str, Any]) -> dict[str, Any]:
         """Settings as they were stored when every run had those of the machine and of MaxEnt among its own."""
+        if "machine" not in data:  # made before actions had units of their own
+            data = {"unit_actions": False, **data}
         data = machine_apart(data)
         if "maxent" in data:
             rival = data.pop("maxent")
@@ -112,7 +117,7 @@ class ExploreConfig:
             fresh,
             f"enough for more than k = {self.ascent.k} particles at {self.horizon} steps each",
         )
-        for name in ("mirror", "standardise"):  # MaxEnt's policies start as TRPO's do
+        for name in ("mirror", "standardise", "noise_correlation"):  # MaxEnt's policies start as TRPO's do
             chosen = getattr(self.policy, name)
             require(self.explorer != "maxent" or not chosen, name, chosen, "off with the explorer maxent")
 

@@ -87,7 +87,8 @@ class MepolExplorer(Explorer):
 
 def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
     """The initial policy of a run: seeded weights, then a zero mean over the observation space."""
-    policy = GaussianPolicy(domain.state_dim, domain.action_dim, config.policy.hidden)
+    sizes, own = (domain.state_dim, domain.action_dim), config.policy
+    policy = GaussianPolicy(*sizes, own.hidden, own.noise_correlation)
     policy.initialise(np.random.default_rng(stream(config.seed, Stream.WEIGHTS)), log_std=config.policy.log_std)
     if config.policy.scale_inputs:
         shift, scale = input_scaling(domain, config.policy.input_range)
@@ -123,13 +124,12 @@ def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, rea
 def search(batch: Batch, domain: Domain, config: ExploreConfig) -> KnnLandscape:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
     widths = np.array(domain.widths)
-    names = None if callable(domain.features) else [domain.names[i] for i in domain.features]
     near = neighbours(
         domain.particles(batch) / widths,
         config.ascent.k,
         eps=config.ascent.eps,
         workers=config.machine.cores,
-        names=names,
+        names=domain.feature_labels,
     )
     return KnnLandscape(dataclasses.replace(near, log_volume=near.log_volume + np.log(widths).sum()))
 

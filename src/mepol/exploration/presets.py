@@ -13,9 +13,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-import gymnasium
-
 from mepol.envs import gridworld, gridworld_200d, mountain_car
+from mepol.envs.names import advice, is_known, resolve
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.settings import Row, Rows, built, over, rows, with_settings
@@ -243,12 +242,15 @@ def preset(name: str) -> Preset:
 
 
 def starting_config(name: str, *, explorer: str = "mepol", quick: bool = False) -> ExploreConfig:
-    """What a run of a preset, or of any other registered environment, starts from before its own settings.
+    """What a run of a preset, or of any other environment (envs/names.py), starts from before its own settings.
 
     quick: the settings of `fast`; a preset that is fast already stays as it is.
     """
-    if name not in PRESETS and name in gymnasium.registry:
-        config = with_settings(ExploreConfig(env=name), {"explorer": explorer})
+    if name in PRESETS:
+        config = PRESETS[name].config_for(explorer)
     else:
-        config = preset(name).config_for(explorer)
+        if ":" not in name and not is_known(name):
+            raise ConfigError(f"no preset or environment is called {name!r}; {advice(name, PRESETS)}")
+        resolve(name)
+        config = with_settings(ExploreConfig(env=name), {"explorer": explorer})
     return fast(name, config) if quick and not name.endswith("-fast") else config

@@ -124,6 +124,7 @@ def environments_of(config: ExploreConfig, given: Given | None = None) -> Enviro
         config.env if given is None or given.env is None else given.env,
         kwargs=config.env_kwargs,
         ignore_termination=config.ignore_termination,
+        unit_actions=config.unit_actions,
         time_limit=machine.env_time_limit,
         threads=machine.threads,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def film(
     horizon: int,
     seed: np.random.SeedSequence,
     kwargs: Mapping[str, Any] | None = None,
+    unit_actions: bool = True,
     suffix: str = ".mp4",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> bytes:
@@ -51,7 +53,8 @@ def film(
         raise ConfigError(f"a video is an .mp4 or a .gif file, not {suffix or 'one without an ending'!r}")
     with tempfile.TemporaryDirectory() as folder:  # ffmpeg writes where it likes; who asked puts the film in its place
         path = Path(folder) / f"film{suffix}"
-        _record(actors, what, kwargs, episodes, horizon, seed, path, progress)
+        make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions)
+        _record(actors, make, episodes, horizon, seed, path, progress)
         data = path.read_bytes() if path.exists() else b""
     if not data:
         raise EnvironmentFault("ffmpeg wrote no film; what it says stands above")
@@ -60,15 +63,14 @@ def film(
 
 def _record(
     actors: Mapping[str, Actor],
-    what: Any,
-    kwargs: Mapping[str, Any] | None,
+    make: Callable[[], gymnasium.Env[Any, Any]],
     episodes: int,
     horizon: int,
     seed: np.random.SeedSequence,
     path: Path,
     progress: Callable[[int, int], None],
 ) -> None:
-    envs = [make_single(what, kwargs, render_mode="rgb_array") for _ in actors]
+    envs = [make() for _ in actors]
     total, done = episodes * (horizon + 1), 0
     film: Generator[None, Frame | None, None] | None = None
     try:

@@ -160,6 +160,8 @@ class FinetuneConfig:
     """Widths of the hidden ReLU layers; an exploration policy brings its own."""
     log_std: Annotated[float, within(-20, 5)] = -0.5
     """Initial ln of the standard deviation of every action; an exploration policy brings its own."""
+    unit_actions: bool = True
+    """Reach a bounded action space from [-1, 1], as the exploration did; the paper's tasks keep their raw units."""
     which: Literal["last", "best", "initial"] = "last"
     """Which policy of the run in `init`."""
     k: tyro.conf.Suppress[Annotated[int, at_least(1)]] = 4
@@ -180,6 +182,8 @@ class FinetuneConfig:
     @staticmethod
     def upgrade(data: dict[str, Any]) -> dict[str, Any]:
         """Settings as they were stored when those of the machine lay among the others."""
+        if "machine" not in data:  # made before actions had units of their own
+            data = {"unit_actions": False, **data}
         return machine_apart(data)
 
     @property

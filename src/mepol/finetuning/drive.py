@@ -170,6 +170,7 @@ def _workshop(config: FinetuneConfig, start: Any, given: Any) -> Iterator[tuple[
         horizon=config.horizon,
         threads=config.machine.threads,
         time_limit=config.machine.env_time_limit,
+        unit_actions=config.unit_actions,
     )
     kind = LEARNERS[config.algo]
     env = BatchedVecEnv(kind.view(base, config))

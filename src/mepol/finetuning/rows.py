@@ -33,7 +33,8 @@ def environments_of(config: FinetuneConfig, given: Any = None) -> Environments:
     """What makes the environments that a task takes place in: its starts, and neither its goal nor its ends."""
     place = getattr(given, "env", None) or config.env or place_of(find_task(config.task))
     machine = config.machine
-    return Environments(place, time_limit=machine.env_time_limit, threads=machine.threads)
+    limits = {"time_limit": machine.env_time_limit, "threads": machine.threads}
+    return Environments(place, unit_actions=config.unit_actions, **limits)
 
 
 def domain_of(env: Any, config: FinetuneConfig) -> Domain:

@@ -89,13 +89,19 @@ def find_task(name: str, env: str = "", horizon: int | None = None) -> Task:
 
 
 def make_task(
-    task: Task, num_envs: int, *, horizon: int | None = None, threads: int = 0, time_limit: float = 0.0
+    task: Task,
+    num_envs: int,
+    *,
+    horizon: int | None = None,
+    threads: int = 0,
+    time_limit: float = 0.0,
+    unit_actions: bool = True,
 ) -> ReachVectorEnv:
     """`num_envs` copies of a task, native where its domain has a vector entry point.
 
     threads: of domains that step on several (0: as many as they like). time_limit: seconds per call (0: no limit).
     """
-    env = _domain(task, num_envs, threads=threads, time_limit=time_limit)
+    env = _domain(task, num_envs, threads=threads, time_limit=time_limit, unit_actions=unit_actions)
     return ReachVectorEnv(env, task.goal, horizon or task.horizon, time_limit=time_limit)
 
 
@@ -114,7 +120,12 @@ def single(task: str, render_mode: str | None = None) -> Reach:
 
 
 def _domain(
-    task: Task, num_envs: int, render_mode: str | None = None, threads: int = 0, time_limit: float = 0.0
+    task: Task,
+    num_envs: int,
+    render_mode: str | None = None,
+    threads: int = 0,
+    time_limit: float = 0.0,
+    unit_actions: bool = True,
 ) -> VectorEnv[Any, Any, Any]:
     """Where a task takes place; its ends are hidden, since an episode of a task ends at the goal or the horizon."""
     return make_env(
@@ -123,6 +134,7 @@ def _domain(
         kwargs={} if render_mode is None else {"render_mode": render_mode},
         threads=threads,
         time_limit=time_limit,
+        unit_actions=unit_actions,
         autoreset=AutoresetMode.DISABLED,
     )
 

@@ -107,23 +107,31 @@ def policy_header(path: Path) -> dict[str, str]:
 
 
 def _pack_gaussian(policy: GaussianPolicy) -> tuple[Mapping[str, Tensor], dict[str, str]]:
-    return policy.state_dict(), {"widths": json.dumps(list(policy.widths))}
+    noise = {"correlation": repr(policy.correlation)} if policy.correlation else {}
+    return policy.state_dict(), {"widths": json.dumps(list(policy.widths)), **noise}
 
 
-def _plan_gaussian(header: dict[str, str], layout: Layout, path: Path) -> tuple[int, ...]:
+def _plan_gaussian(header: dict[str, str], layout: Layout, path: Path) -> tuple[tuple[int, ...], float]:
     widths = checked_widths(header.get("widths", ""), path)
+    try:
+        correlation = float(header.get("correlation", "0"))
+    except ValueError as fault:
+        raise PolicyFileError(f"{path} has an unreadable header") from fault
+    if not 0 <= correlation < 1:
+        raise PolicyFileError(f"{path} has a correlation of noise outside [0, 1)")
     if layout != {name: (shape, "F32") for name, shape in tensor_shapes(widths).items()}:
         raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
-    return widths
+    return widths, correlation
 
 
-def _build_gaussian(widths: tuple[int, ...], tensors: Mapping[str, Tensor], path: Path) -> GaussianPolicy:
+def _build_gaussian(plan: tuple[tuple[int, ...], float], tensors: Mapping[str, Tensor], path: Path) -> GaussianPolicy:
+    widths, correlation = plan
     low, high = LOG_STD
     if bool(((tensors["log_std"] < low) | (tensors["log_std"] > high)).any()):
         raise PolicyFileError(f"{path} has a log_std outside [{low:g}, {high:g}]: its actions would be no numbers")
     if bool((tensors["scale"] <= 0).any()):
         raise PolicyFileError(f"{path} has an input scale that is not above 0")
-    policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1])
+    policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1], correlation)
     policy.load_state_dict(tensors)
     return policy
 
@@ -191,7 +199,7 @@ def _build_mixture(plan: tuple[tuple[int, ...], str], tensors: Mapping[str, Tens
     policies = []
     for i in range(len(weights) - 1):
         own = {name: tensors[f"{i}.{name}"] for name in tensor_shapes(widths)}
-        policies.append(_build_gaussian(widths, own, path))
+        policies.append(_build_gaussian((widths, 0.0), own, path))
     return Mixture(UniformActor(low, high), tuple(policies), weights, cast(Any, draw))
 
 

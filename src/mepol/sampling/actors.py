@@ -40,6 +40,19 @@ class FunctionActor:
 
 
 @dataclass(frozen=True)
+class MeanActor:
+    """An actor without its noise."""
+
+    actor: Actor
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(M, S) observations -> (M, A) mean actions."""
+        return self.actor.act(obs, rng, True)
+
+
+@dataclass(frozen=True)
 class UniformActor:
     """Actions drawn uniformly from a box, whatever the state.
 

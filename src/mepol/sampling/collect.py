@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
-from mepol.algorithm.policy import GaussianPolicy, one_thread
+from mepol.algorithm.policy import Carrying, GaussianPolicy, one_thread
 from mepol.envs.batched import DivisibleEnv
 from mepol.envs.contract import (
     check_actions,
@@ -171,11 +171,14 @@ def _divided(
     therefore acts on the same blocks of rows whether or not they are parts of their own.
     """
     whole = slice(0, env.num_envs)
-    policy = actor if isinstance(actor, GaussianPolicy) and type(actor).act is GaussianPolicy.act else None
+    inner = actor.policy if isinstance(actor, Carrying) else actor
+    policy = inner if isinstance(inner, GaussianPolicy) and type(inner).act is GaussianPolicy.act else None
     if policy is None or not isinstance(env, DivisibleEnv) or not env.divisible:
         return [_Part(whole, lambda _, obs: actor.act(obs, rng), env.step)], 1
     blocks = _blocks(env.num_envs)
-    noise = [policy.noise((env.num_envs,), rng) for _ in range(horizon)]
+    noise: list[NDArray[np.float32]] = []
+    for _ in range(horizon):
+        noise.append(policy.noise((env.num_envs,), rng, noise[-1] if noise else None))
     respond = policy.responder()
 
     def act(rows: slice, t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
