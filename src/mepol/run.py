@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import mepol.exploration.rows
+import mepol.finetuning.rows  # noqa: F401  with these two imports the phases make their directories known
 from mepol.algorithm.batch import Batch
 from mepol.envs.domain import Domain
 from mepol.errors import MepolError

@@ -161,9 +161,9 @@ def measures(episodes: list[Episode]) -> tuple[float | None, float | None, float
 
 
 @contextmanager
-def _workshop(config: FinetuneConfig, start: Any, given: Task | None) -> Iterator[tuple[Any, OnPolicy | OffPolicy]]:
-    """The task's environment, and the learner in it."""
-    task = given or find_task(config.task, config.env, config.horizon)
+def _workshop(config: FinetuneConfig, start: Any, given: Any) -> Iterator[tuple[Any, OnPolicy | OffPolicy]]:
+    """The task's environment, and the learner in it. given: the task, where it was handed in."""
+    task = given if isinstance(given, Task) else find_task(config.task, config.env, config.horizon)
     base = make_task(
         task,
         config.lanes,
