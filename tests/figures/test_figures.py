@@ -11,8 +11,10 @@ from PIL import Image
 from mepol.envs.coordinates import Grid
 from mepol.errors import RunError
 from mepol.exploration.rows import MetricsRow
-from mepol.figures import animate, draw_before_and_after, draw_curve, draw_heatmap
-from mepol.figures.canvas import new_figure
+from mepol.figures import animate, draw_bands, draw_before_and_after, draw_curve, draw_heatmap
+from mepol.figures.bands import plot_bands
+from mepol.figures.canvas import legend_below, new_figure
+from mepol.runs.groups import Band
 
 GRID = Grid((0, 1), ("x", "y"), (-6.0, -6.0), (6.0, 6.0), (20, 20))
 EVEN = np.full((20, 20), 7)
@@ -107,3 +109,25 @@ def test_panels_stand_in_rows_of_so_many_columns(panels: int, columns: int | Non
     figure, places = new_figure(panels, width=5, height=3, columns=columns)
     assert len(places) == len(figure.axes) == panels
     assert tuple(figure.get_size_inches()) == inches
+
+
+def test_a_legend_of_six_groups_hides_no_curve_and_is_not_cut_off() -> None:
+    x = np.linspace(0.0, 1e6, 9)
+    names = [f"mepol k={i} learning_rate=0.0001 kl_threshold=2.5 trajectories=100 ... (1 unfinished)" for i in range(5)]
+    names.append("a name of its own " * 12)
+    figure, (axes,) = new_figure(width=6.4, height=4.0)
+    plot_bands(axes, {name: Band(x, x * i, x * i - 1, x * i + 1, 8) for i, name in enumerate(names)})
+    legend_below(figure, axes)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    place, plot, page = legend.get_window_extent(), axes.get_tightbbox(), figure.bbox
+    assert len(legend.get_texts()) == 6
+    assert place.y1 <= plot.y0
+    assert page.x0 <= place.x0 < place.x1 <= page.x1
+    assert page.y0 <= place.y0
+    assert axes.get_window_extent().height > 250  # the figure grew for it; the curves did not shrink
+
+
+def test_dollars_in_names_are_no_formula() -> None:
+    band = Band(np.arange(3.0), np.ones(3), np.ones(3), np.ones(3), 1)
+    assert pixels(draw_bands({"$\\frac{": band}, title="$\\sqrt{$", x="x", y="y")).size > 0
