@@ -114,7 +114,7 @@ def _checked(x: ArrayLike, k: int, names: Sequence[str] | None) -> NDArray[np.fl
         )
     flat = np.flatnonzero(points.max(axis=0) == points.min(axis=0))
     if flat.size and flat.size < dim:  # where all are, the particles coincide, which is told with its own remedies
-        label = [f"feature {i}" if names is None else f"feature {i} ({names[i]})" for i in flat.tolist()]
+        label = [f"feature {i if names is None else names[i]}" for i in flat.tolist()]
         raise ParticleError(
             ", ".join(f"{text} is {points[0, i]:g}" for text, i in zip(label, flat, strict=True))
             + f" in all {n} particles: the entropy is minus infinity; leave "

@@ -108,7 +108,7 @@ def test_the_command_is_installed_and_works_from_a_shell(tmp_path: Path) -> None
     assert len(RunDirectory.open(out).rows()) == 3
     bad = subprocess.run([*COMMAND, "explore", "gridwold"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert bad.returncode == 2
-    assert_one_sentence(bad.stderr, "did you mean 'gridworld'?")
+    assert_one_sentence(bad.stderr, "did you mean 'gridworld'")
     assert {p.name for p in tmp_path.iterdir()} == {"run"}
 
 
@@ -236,8 +236,8 @@ def test_nothing_typed_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["exploer"], ["no command 'exploer'", "explore"]),
         (["explore"], ["explore needs a preset", "gridworld"]),
-        (["explore", "gridwold"], ["gridwold", "did you mean 'gridworld'?"]),
-        (["explore", "mountaincar"], ["did you mean 'mountain-car'?"]),
+        (["explore", "gridwold"], ["gridwold", "did you mean 'gridworld'"]),
+        (["explore", "mountaincar"], ["did you mean 'mountain-car'"]),
         (["explore", "gridworld", "--k", "0"], ["k = 0 is not possible", "at least 1"]),
         (["explore", "gridworld", "--k", "24000"], ["k = 24000 is not possible", "below the 24000 particles"]),
         (["explore", "gridworld", "--horizon", "0"], ["horizon = 0", "at least 1"]),

@@ -141,7 +141,7 @@ def test_an_existing_run_is_refused_and_left_untouched(tiny: Callable, tmp_path:
         ({"env": "CartPole-v1"}, EnvironmentFault, "action space is Discrete"),
         ({"env": "NoSuch-v0"}, EnvironmentFault, "NoSuch"),
         ({"env": "not an id"}, EnvironmentFault, "not an id"),
-        ({"env": ""}, EnvironmentFault, "cannot make"),
+        ({"env": ""}, EnvironmentFault, "no environment is called ''"),
         ({"env": "no_such_module:Env-v0"}, EnvironmentFault, "no_such_module"),
         ({"features": "speed"}, ConfigError, "no feature 'speed'"),
         ({"features": "x,x"}, ConfigError, "twice"),

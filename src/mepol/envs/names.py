@@ -96,12 +96,12 @@ def advice(name: str, others: Iterable[str] = ()) -> str:
 
 
 def nearest(name: str, others: Iterable[str] = ()) -> list[str]:
-    """At most two names that are much like `name`, whatever the case of letters and the version."""
-    known = {key.lower(): key for key in (*gymnasium.registry, *others)}
+    """At most two names that are much like `name`, whatever the case of letters and the version; `others` first."""
+    known = {key.lower(): key for key in gymnasium.registry}
     bare = name.lower().rpartition("-v")[0] or name.lower()
     same = sorted((k for k in known if (k.rpartition("-v")[0] or k) == bare), key=_version, reverse=True)
-    found = same[:1] or get_close_matches(name.lower(), known, 2, cutoff=0.6)
-    return [known[key] for key in found]
+    ids = same[:1] or get_close_matches(name.lower(), known, 1, cutoff=0.7)
+    return [*get_close_matches(name.lower(), list(others), 1, cutoff=0.75), *(known[key] for key in ids)]
 
 
 def _version(name: str) -> int:

@@ -90,7 +90,7 @@ class ExploreConfig:
     @staticmethod
     def upgrade(data: dict[str, Any]) -> dict[str, Any]:
         """Settings as they were stored when every run had those of the machine and of MaxEnt among its own."""
-        if "machine" not in data:  # made before actions had units of their own
+        if "threads" in data:  # made before actions had units of their own
             data = {"unit_actions": False, **data}
         data = machine_apart(data)
         if "maxent" in data:

@@ -182,7 +182,7 @@ class FinetuneConfig:
     @staticmethod
     def upgrade(data: dict[str, Any]) -> dict[str, Any]:
         """Settings as they were stored when those of the machine lay among the others."""
-        if "machine" not in data:  # made before actions had units of their own
+        if "threads" in data:  # made before actions had units of their own
             data = {"unit_actions": False, **data}
         return machine_apart(data)
 
