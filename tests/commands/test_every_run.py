@@ -165,6 +165,9 @@ def test_resume_goes_on_with_a_fine_tuning(
     code, _, err = run_main(["resume", str(part), "--epochs", "9"], capsys)
     assert code == 2
     assert_sentence(err, "--iterations")
+    code, _, err = run_main(["resume", str(part), "--stop-index", "1"], capsys)
+    assert code == 2
+    assert_sentence(err, "which has no index to stop at")
     code, _, err = run_main(["resume", str(made("mepol")), "--iterations", "9"], capsys)
     assert code == 2
     assert_sentence(err, "--epochs")

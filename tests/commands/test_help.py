@@ -70,6 +70,34 @@ def test_a_rival_s_settings_are_refused_without_it(capsys: pytest.CaptureFixture
     assert (code, "explorer = 'nobody' is not one of 'mepol'" in err) == (2, True)
 
 
+def test_what_looks_on_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = run_main(["explore", "gridworld", "--help"], capsys)
+    assert "--stop-index FLOAT" in text
+    assert "--log TEXT ...           Loggers that get each row: tensorboard, wandb. [none]\n" in text
+    _, text, _ = run_main(["explore", "gridworld", "--help-all"], capsys)
+    for flag, words in (("--log TEXT ... [none]", "Loggers"), ("--stop-discrete FLOAT [none]", "End the run well")):
+        assert f"  {flag}\n      {words}" in text
+    for flag in ("--help", "--help-all"):
+        _, text, _ = run_main(["finetune", "grid-goal1", flag], capsys)
+        assert "--which NAME" in text
+        assert "--log TEXT ..." in text
+    _, text, _ = run_main(["resume", "--help"], capsys)
+    for words in ("--epochs INT ", "--iterations INT ", "--log ", "--stop-index FLOAT ", "--stop-discrete FLOAT "):
+        assert words in text
+    assert "None" not in text
+
+
+def test_the_usage_names_which_policy_and_both_phases(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = run_main(["help"], capsys)
+    for name in ("evaluate", "horizon", "video", "goals", "finetune"):
+        line = next(line for line in text.splitlines() if line.startswith(f"  mepol {name} "))
+        assert "--which W" in line
+        _, own, _ = run_main([name, *(["grid-goal1"] if name == "finetune" else []), "--help"], capsys)
+        assert "last, best, initial" in own or "{last,best,initial}" in own
+    assert "RUN is the directory of an exploration or of a fine-tuning" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
 def test_hints_after_fast_name_what_exists(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["--no-such-flag", "1"], ["--k", "many"], ["--help"]):
         code, text, err = run_main(["explore", "hand-reach", "--fast", *arguments], capsys)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from mepol.commands.terminal import parse
+from mepol.commands.terminal import SomePath, parse
 from mepol.console.screen import stdout
 from mepol.errors import ConfigError, RunError
 from mepol.figures.animation import animate
@@ -23,7 +23,7 @@ class AnimateArguments:
     """Run directory."""
     seconds: float = 0.4
     """Of each frame; the last stays four times as long."""
-    out: Path | None = None
+    out: SomePath = None
     """File to write; by default RUN/figures/coverage.gif."""
 
 

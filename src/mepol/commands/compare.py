@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from mepol.commands import compare_learners
-from mepol.commands.terminal import at_least, parse
+from mepol.commands.terminal import SomePath, at_least, parse
 from mepol.console.screen import stdout
 from mepol.envs.reachable import coverage
 from mepol.errors import ConfigError, EnvironmentFault, MepolWarning, RunError
@@ -46,7 +46,7 @@ class CompareArguments:
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run directories; of fine-tuning runs also the curves.csv of an earlier comparison, which is taken in."""
-    out: Path | None = None
+    out: SomePath = None
     """Directory for compare.csv, curves.csv and one picture a measure; without it only the table is printed."""
     against: Literal["samples", "epoch"] = "samples"
     """What the pictures' curves are drawn over; a study of the batch size reads differently over each."""

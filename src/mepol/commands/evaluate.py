@@ -1,4 +1,4 @@
-"""`mepol evaluate RUN...`: measure on fresh trajectories what runs' newest policies cover."""
+"""`mepol evaluate RUN...`: measure on fresh trajectories what the policies of runs cover."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import tyro
 from rich.table import Table
 
-from mepol.commands.terminal import Which, at_least, parse
+from mepol.commands.terminal import SomeFloat, SomeInt, Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.evaluation.assess import Assessment
 from mepol.evaluation.yardsticks import find_yardstick
@@ -24,7 +24,7 @@ CELLS = ("discrete_entropy", "pooled_entropy", "cells", "coverage")
 
 @dataclass(frozen=True)
 class EvaluateArguments:
-    """Measure on fresh trajectories what runs' newest policies cover."""
+    """Measure on fresh trajectories what the policies of runs cover."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run directories, of exploration or of fine-tuning; those that differ in their seed alone are also aggregated."""
@@ -32,9 +32,9 @@ class EvaluateArguments:
     """Which policy of each is measured."""
     trajectories: int = 100
     """Fresh trajectories."""
-    k: int | None = None
+    k: SomeInt = None
     """Neighbours of every entropy estimate; by default the run's."""
-    eps: float | None = None
+    eps: SomeFloat = None
     """Volume added to every neighbour ball; by default the run's."""
     pairs: tuple[str, ...] = ()
     """Further pairs of coordinates for discrete entropies: `x,z`, or with ranges and bins `x:-12:12:40,z:0:2:20`."""

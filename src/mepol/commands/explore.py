@@ -26,7 +26,7 @@ WHAT = "Learn one policy that covers the environment's states evenly, without an
 COMMON = (
     *("fast", "explorer", "seed", "epochs", "horizon", "trajectories", "features", "k", "kl_threshold"),
     *("learning_rate", "max_steps", "hidden", "log_std", "scale_inputs", "evaluate_every", "heatmap_axes"),
-    *("ceiling", "threads", "out"),
+    *("ceiling", "stop_index", "log", "threads", "out"),
 )
 """What the first screen of --help shows."""
 GROUPS = {

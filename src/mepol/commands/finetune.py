@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,7 +31,7 @@ mepol finetune TASK --resume DIR [--iterations I]
 mepol finetune my_module:goal --env PRESET|ENV_ID ...
 """
 WHAT = "Learn a sparse task, from an exploration policy or from scratch."
-COMMON = ("init", "algo", "seed", "iterations", "stop_return", "stop_after", "horizon", "hidden", "log_std")
+COMMON = ("init", "which", "algo", "seed", "iterations", "stop_return", "stop_after", "horizon", "hidden", "log_std")
 """What the first screen of --help shows, besides the learner's first settings and the command's."""
 FIRST = {
     "trpo": ("trpo.steps", "trpo.kl", "trpo.discount", "trpo.gae_lambda"),
@@ -147,6 +148,7 @@ def _help(usage: str, config: FinetuneConfig, *, everything: bool) -> str:
     out = "New directory for the run; by default runs/TASK-ALGO-INIT-seed-S."
     resumed = "Continue the run in this directory instead; of the settings only --iterations is read."
     here = [Described("out", "path", "", "", out, "command"), Described("resume", "path", "", "", resumed, "command")]
+    here += [dataclasses.replace(row, group="command") for row in describe(LogArguments)]
     rows = [*here, *(row for row in describe(config) if row.name not in ("task", "env"))]
-    names = (*COMMON, *FIRST[config.section], "threads", "out", "resume")
+    names = (*COMMON, *FIRST[config.section], "log", "threads", "out", "resume")
     return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, names)

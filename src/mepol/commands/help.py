@@ -17,17 +17,19 @@ USAGE = f"""\
 mepol {__version__}: explore without rewards, and get one policy that covers the states evenly
 
   mepol explore PRESET|ENV_ID [--fast] [--seed S] [--epochs E] [--out DIR] [settings]   learn an exploration policy
-  mepol resume RUN [--epochs E]                                                continue a run that was stopped
-  mepol evaluate RUN... [--trajectories N] [--seed S] [--json]                 measure what their policies cover
+  mepol finetune TASK [--init RUN|none] [--which W] [--algo trpo|...] [--out DIR]       learn a sparse task from it
+  mepol resume RUN [--epochs E | --iterations I]                               continue a run that was stopped
+  mepol evaluate RUN... [--which W] [--trajectories N] [--seed S] [--json]     measure what their policies cover
   mepol compare RUN... [--out DIR]                                             runs side by side, with intervals
   mepol sweep FILE|PRESET [--seeds N] [--jobs J] [--out DIR]                   seeds and variants, in parallel
-  mepol horizon RUN... [--until H] [--out DIR]                                 entropy over the testing horizon
+  mepol horizon RUN... [--which W] [--until H] [--out DIR]                     entropy over the testing horizon
   mepol animate RUN [--out FILE.gif]                                           coverage over training
-  mepol video RUN [--episodes N] [--out FILE.mp4]                              film it, before and after training
-  mepol finetune TASK [--init RUN|none] [--algo trpo|...] [--seed S] [--out DIR]   learn a sparse task from it
-  mepol goals RUN [--trajectories N] [--seed S] [--json]                       how often it meets goals untrained
+  mepol video RUN [--which W] [--episodes N] [--out FILE.mp4]                  film it, before and after training
+  mepol goals RUN [--which W] [--trajectories N] [--seed S] [--json]           how often it meets goals untrained
   mepol presets                                                                the paper's settings, with sources
 
+RUN is the directory of an exploration or of a fine-tuning. --which says which of its policies is meant: last (the
+newest), best (the one with the best evaluation) or initial (the one it started from).
 `mepol explore gridworld --help` shows the settings people use, --help-all every one; each command takes --help.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tyro
 
-from mepol.commands.terminal import Which, at_least, parse
+from mepol.commands.terminal import SomeFloat, SomeInt, Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.evaluation.horizon import HorizonRow
 from mepol.evaluation.statistics import mean_interval
@@ -39,9 +39,9 @@ class HorizonArguments:
     """Testing horizons, evenly spaced up to it."""
     trajectories: int = 500
     """Fresh trajectories a run: H(d_h) rests on one state of each."""
-    k: int | None = 4
-    """Neighbours of both estimates, well below the trajectories."""
-    eps: float | None = None
+    k: SomeInt = 4
+    """Neighbours of both estimates, well below the trajectories; 4 by default."""
+    eps: SomeFloat = None
     """Volume added to every neighbour ball, for domains whose walls stop several agents in one place (GridWorld: 1e-4);
     by default the run's own."""
     seed: int = 0

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import tyro
 
-from mepol.commands.terminal import parse, resumable
+from mepol.commands.terminal import SomeInt, parse, resumable
 from mepol.commands.watch import WatchArguments
 from mepol.console.progress import telling
 from mepol.console.summary import print_summary
 from mepol.errors import ConfigError
+from mepol.runs.callbacks import StopAt
 from mepol.runs.directory import RunDirectory
 
 
@@ -21,10 +22,10 @@ class ResumeArguments:
 
     run: tyro.conf.Positional[Path]
     """Run directory, of exploration or of fine-tuning."""
-    epochs: int | None = None
+    epochs: SomeInt = None
     """New length of an exploration, in epochs; by default the one it was started with."""
-    iterations: int | None = None
-    """New length of a fine-tuning, in iterations."""
+    iterations: SomeInt = None
+    """New length of a fine-tuning, in iterations; by default the one it was started with."""
     watch: WatchArguments = field(default_factory=WatchArguments)
 
 
@@ -36,7 +37,10 @@ def command(arguments: list[str]) -> None:
     length = given.pop(run.phase.turn)
     if wrong := [turn for turn, value in given.items() if value is not None]:
         raise ConfigError(f"{wrong[0]}s are not what {parsed.run} counts: give its length with --{run.phase.turn}s")
+    callbacks = parsed.watch.callbacks()
+    if wrong := [c.column for c in callbacks if isinstance(c, StopAt) and c.column not in run.phase.metrics.columns]:
+        raise ConfigError(f"{parsed.run} is a fine-tuning, which has no {wrong[0]} to stop at")
     total = run.phase.length(run.config) if length is None else length
     with resumable(parsed.run, f"mepol resume {parsed.run}"), telling(run.phase.turn, total) as report:
-        run = run.phase.resume(parsed.run, length=length, callbacks=parsed.watch.callbacks(), report=report)
+        run = run.phase.resume(parsed.run, length=length, callbacks=callbacks, report=report)
     print_summary(run)

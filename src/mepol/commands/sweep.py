@@ -12,7 +12,7 @@ import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from mepol.commands.compare import write_comparison
-from mepol.commands.terminal import assignment, at_least, parse
+from mepol.commands.terminal import SomeInt, SomePath, assignment, at_least, parse
 from mepol.console.screen import stderr, stdout
 from mepol.errors import ConfigError, RunError
 from mepol.exploration.study import Member, Study, read_study, seeds_of, study_of
@@ -27,11 +27,11 @@ class SweepArguments:
 
     study: tyro.conf.Positional[str]
     """A TOML file (see docs/rivals.md), or a preset."""
-    seeds: int | None = None
+    seeds: SomeInt = None
     """Seeds 0 .. N-1 of each variant; by default the study's, or 8 of a preset."""
     jobs: int = 1
     """Processes at a time."""
-    out: Path | None = None
+    out: SomePath = None
     """Directory of the members; by default sweeps/NAME."""
     only: tuple[str, ...] = ()
     """Members (variant-seed-S) or variants to run; all by default."""

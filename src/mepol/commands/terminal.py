@@ -22,6 +22,13 @@ def at_least(name: str, value: int, least: int) -> None:
 
 # --- Arguments ------------------------------------------------------------------------------------------------------
 
+Which = Literal["last", "best", "initial"]
+"""Which policy of a run is meant: the newest, the one with the best evaluation, or the one it started from."""
+SomeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
+"""A number that may be left out; its text says what holds then."""
+SomeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+SomePath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
+
 
 def parse(kind: Any, arguments: list[str], prog: str, default: Any = None) -> Any:
     """Arguments into a dataclass; nested settings become flat flags."""
@@ -82,7 +89,3 @@ def parting_words(stop: BaseException) -> str:
     """What is left of the work that `stop` ended, and how to go on."""
     command = next(iter(getattr(stop, "__notes__", ())), "mepol resume")
     return f"what was finished is on disk, and {plain(command)} goes on from there"
-
-
-Which = Literal["last", "best", "initial"]
-"""Which policy of a run is meant: the newest, the one with the best evaluation, or the one it started from."""

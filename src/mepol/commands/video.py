@@ -8,7 +8,7 @@ from pathlib import Path
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mepol.commands.terminal import Which, at_least, parse
+from mepol.commands.terminal import SomeInt, SomePath, Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.run import Run
 
@@ -23,11 +23,11 @@ class VideoArguments:
     """Which policy is filmed."""
     episodes: int = 1
     """Episodes to film."""
-    steps: int | None = None
+    steps: SomeInt = None
     """Steps an episode; by default the run's horizon."""
     seed: int = 0
     """Of start states and action noise."""
-    out: Path | None = None
+    out: SomePath = None
     """File to write, .mp4 or .gif; by default RUN/figures/policy.mp4."""
 
 

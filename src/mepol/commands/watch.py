@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mepol.commands.terminal import SomeFloat
 from mepol.runs.callbacks import Callback, StopAt, logger
 
 
@@ -21,11 +22,11 @@ class LogArguments:
 
 @dataclass(frozen=True)
 class WatchArguments(LogArguments):
-    """Loggers of an exploration, and targets to stop at."""
+    """What looks on: loggers, and for an exploration targets to stop at."""
 
-    stop_index: float | None = None
+    stop_index: SomeFloat = None
     """End the run well once an evaluation's entropy index is this or more, in nats."""
-    stop_discrete: float | None = None
+    stop_discrete: SomeFloat = None
     """End the run well once an evaluation's discrete entropy is this or more, in nats."""
 
     def callbacks(self) -> tuple[Callback, ...]:

@@ -71,12 +71,13 @@ def _type(hint: Any) -> str:
 
 @cache
 def docstrings(kind: type) -> dict[str, str]:
-    """The text under each field of a dataclass, on one line."""
+    """The text under each field of a dataclass, and of those that it inherits, on one line."""
+    inherited = {name: text for base in kind.__bases__ if base is not object for name, text in docstrings(base).items()}
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     except (OSError, TypeError, SyntaxError):  # a class made at run time, or without its source
-        return {}
-    return dict(_texts(tree))
+        return inherited
+    return inherited | dict(_texts(tree))
 
 
 def _texts(tree: Any) -> Iterator[tuple[str, str]]:
