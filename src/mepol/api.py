@@ -27,7 +27,7 @@ from mepol.finetuning.tasks import TASKS, Task
 from mepol.run import Run
 from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
-from mepol.runs.machine import threads_in_force
+from mepol.runs.machine import as_before, threads_in_force
 from mepol.runs.streams import Stream, stream
 from mepol.settings import GIVEN, with_settings
 
@@ -59,8 +59,7 @@ def explore(
     Whatever stops it, `mepol.resume(path)` goes on from its last checkpoint, to the same bits.
 
     >>> import mepol
-    >>> short = {"epochs": 2, "horizon": 60, "trajectories": 5, "progress": False}
-    >>> run = mepol.explore("gridworld", fast=True, out="runs/first", **short)
+    >>> run = mepol.explore("gridworld", fast=True, epochs=2, horizon=60, out="runs/first", progress=False)
     >>> run.metrics["epoch"].tolist()
     [0, 1, 2]
     """
@@ -200,7 +199,8 @@ def begin_finetuning(
     report: Any = lambda _: None,
 ) -> RunDirectory[Any, Any]:
     """A new fine-tuning run, with what the exploration before it, or its preset, says of the domain."""
-    from mepol.finetuning.drive import finetune as learn  # needs Stable-Baselines3
+    with as_before():
+        from mepol.finetuning.drive import finetune as learn  # needs Stable-Baselines3
 
     if start is None:
         start = load_start(config.init, config.which)

@@ -265,17 +265,18 @@ class Run:
         if self.directory.policy_path("initial").is_file():
             actors = {"before": self.initial, **actors}
         suffix = ".mp4" if path is None else Path(path).suffix
-        data = film(
-            actors,
-            self.directory.phase.environments(self.config, self.given).what,
-            kwargs=getattr(self.config, "env_kwargs", {}),
-            unit_actions=self.config.unit_actions,
-            episodes=episodes,
-            horizon=self.protocol.horizon if steps is None else steps,
-            seed=stream(seed, Stream.FILM),
-            suffix=suffix,
-            progress=progress,
-        )
+        with threads_in_force(self.config.machine):
+            data = film(
+                actors,
+                self.directory.phase.environments(self.config, self.given).what,
+                kwargs=getattr(self.config, "env_kwargs", {}),
+                unit_actions=self.config.unit_actions,
+                episodes=episodes,
+                horizon=self.protocol.horizon if steps is None else steps,
+                seed=stream(seed, Stream.FILM),
+                suffix=suffix,
+                progress=progress,
+            )
         if path is None:
             return self.directory.door.write("figures/policy.mp4", data)
         write_bytes(Path(path), data)

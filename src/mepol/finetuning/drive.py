@@ -74,7 +74,8 @@ def resume(
     run: FinetuneRun = RunDirectory.open(path)
     config = run.config if length is None else dataclasses.replace(run.config, iterations=length)
     start = None if config.init == "none" else load_policy(run.policy_path("initial"))
-    with threads_in_force(config.machine), run.held(), _workshop(config, start, given) as (_, learner):
+    task = given if isinstance(given, Task) else None
+    with threads_in_force(config.machine), run.held(), _workshop(config, start, task) as (_, learner):
         job = Finetuning(run, learner, start)
         position = restore(run, job)
         if position is not None and config.iterations < position.turn:

@@ -11,6 +11,7 @@ from mepol.envs.make import Environments
 from mepol.evaluation.assess import Protocol
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.tasks import find_task, place_of
+from mepol.runs.machine import as_before
 from mepol.runs.phases import Phase, register
 from mepol.runs.tables import Table
 
@@ -51,7 +52,8 @@ def protocol_of(config: FinetuneConfig) -> Protocol:
 
 
 def _resume(path: Path, **options: Any) -> Any:
-    from mepol.finetuning.drive import resume  # which writes these rows, and needs Stable-Baselines3
+    with as_before():
+        from mepol.finetuning.drive import resume  # which writes these rows, and needs Stable-Baselines3
 
     return resume(path, **options)
 

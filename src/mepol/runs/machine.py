@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -35,9 +36,25 @@ class MachineConfig:
 
 
 @contextmanager
+def as_before() -> Iterator[None]:
+    """Environment variables and filters of warnings are as before after the block, whatever a library sets in it.
+
+    Torch's optimisers, for one, load its compiler when they are first used, which sets variables of its own.
+    """
+    environment = dict(os.environ)
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        for name in set(os.environ) - set(environment):
+            del os.environ[name]
+        os.environ.update({name: value for name, value in environment.items() if os.environ.get(name) != value})
+
+
+@contextmanager
 def threads_in_force(machine: MachineConfig) -> Iterator[None]:
-    """Within the block torch works on the machine's threads; afterwards on as many as before."""
-    with torch_threads(machine.cores):
+    """Within the block torch works on the machine's threads; afterwards the process is as it was before."""
+    with as_before(), torch_threads(machine.cores):
         yield
 
 
