@@ -87,7 +87,7 @@ def _assignment(text: str) -> tuple[str, object]:
         raise ConfigError(f"{text!r} is not a setting: write NAME=VALUE")
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return name.strip(), value
 
 

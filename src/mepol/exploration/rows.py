@@ -74,6 +74,6 @@ EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
         protocol=protocol_of,
         resume=_resume,
         lengths=("epochs", "mixture_size"),
-        details=Table("steps.csv", StepRow),
+        details=Table("steps.csv", StepRow, most=1_000_000),
     )
 )

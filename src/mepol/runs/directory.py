@@ -31,6 +31,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mepol.envs.coordinates import MAX_BINS
 from mepol.errors import ConfigError, RunError
 from mepol.runs.files import Door, read_text
 from mepol.runs.lock import hold, is_lock
@@ -247,12 +248,14 @@ class RunDirectory(Generic[C, R]):
         """Read back what `save_visits` wrote; anything else is a RunError."""
         path = self.visits_path(turn)
         try:
-            lines = read_text(path, MAX_VISITS).splitlines()
-            if not lines or len(lines) > 4096 or len({line.count(",") for line in lines}) > 1:
-                raise ValueError("its lines differ in length")
-            rows = [np.fromstring(line, dtype=np.int64, sep=",") for line in lines if _is_counts(line)]
-            if len(rows) < len(lines) or lines[0].count(",") >= 4096:
+            lines = read_text(path, MAX_VISITS).split("\n", MAX_BINS + 1)[: MAX_BINS + 1]
+            lines = lines[:-1] if lines[-1] == "" else lines
+            widths = {line.count(",") for line in lines}
+            if not lines or len(lines) > MAX_BINS or len(widths) > 1 or max(widths) >= MAX_BINS:
+                raise ValueError(f"it is not a table of at most {MAX_BINS} by {MAX_BINS} cells")
+            if not all(_is_counts(line) for line in lines):
                 raise ValueError("it holds something that is not a count")
+            rows = [np.fromstring(line, dtype=np.int64, sep=",") for line in lines]
             visits = np.stack(rows)
         except (OSError, ValueError, OverflowError) as fault:
             raise RunError(f"cannot read {path}: {fault}") from fault
