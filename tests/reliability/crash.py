@@ -61,6 +61,8 @@ class Ended:
 
     code: int | None  # negative: killed by that signal; None: it hung
     text: str  # what it printed
+    peak: float  # the most memory it ever took, MB
+    busy: float  # seconds of a processor
 
     @property
     def message(self) -> str:
@@ -81,8 +83,9 @@ class Command:
         os.kill(self.pid, number)
 
     def wait(self, seconds: float = 240.0) -> Ended:
-        code = self.nursery.ask({"wait": self.pid, "seconds": seconds})["code"]
-        return Ended(code, " ".join(self.log.read_text().split()))
+        answer = self.nursery.ask({"wait": self.pid, "seconds": seconds})
+        text = " ".join(self.log.read_text(errors="replace").split())
+        return Ended(answer["code"], text, answer["peak"], answer["busy"])
 
 
 class Nursery:

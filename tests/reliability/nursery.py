@@ -3,7 +3,8 @@
 Run as a script. It reads one JSON request a line and answers each with one JSON line:
 
     {"argv": [...], "log": path, "sabotage": {...}}  ->  {"pid": n}
-    {"wait": pid, "seconds": s}                      ->  {"code": exit code, negative for a signal, null for a hang}
+    {"wait": pid, "seconds": s}                      ->  {"code": exit code, negative for a signal, null for a hang,
+                                                          "peak": most memory it ever took, MB, "busy": seconds}
 """
 
 from __future__ import annotations
@@ -42,20 +43,21 @@ def main() -> None:
             assert mepol.cli.main(crash.argv_of(kind, Path(folder) / kind, length=1)) == 0
     for line in sys.stdin:
         request = json.loads(line)
-        answer = {"code": wait(request["wait"], request["seconds"])} if "wait" in request else {"pid": spawn(request)}
+        answer = wait(request["wait"], request["seconds"]) if "wait" in request else {"pid": spawn(request)}
         print(json.dumps(answer), flush=True)
 
 
-def wait(pid: int, seconds: float) -> int | None:
+def wait(pid: int, seconds: float) -> dict[str, Any]:
     end = time.monotonic() + seconds
     while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status, used = os.wait4(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            busy = used.ru_utime + used.ru_stime
+            return {"code": os.waitstatus_to_exitcode(status), "peak": used.ru_maxrss / 1024, "busy": busy}
         if time.monotonic() > end:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            return None
+            return {"code": None, "peak": 0.0, "busy": 0.0}
         time.sleep(0.002)
 
 

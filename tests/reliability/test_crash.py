@@ -179,9 +179,15 @@ def kill_and_compare(
 
 
 def chain_of(operations: list[str], n: int, moment: str) -> list[At]:
-    """A kill in the n-th operation of a new run, and in two of the resumes after it, spread over all they do."""
+    """A kill in the n-th operation of a new run, and in four of the resumes after it, spread over all they do."""
     spread = len(operations) // 2
-    return [("any", n, moment), ("any", 1 + (7 * n) % 23, MOMENTS[n % 3]), ("any", 1 + (11 * n) % spread, "before")]
+    return [
+        ("any", n, moment),
+        ("any", 1 + (7 * n) % 23, MOMENTS[n % 3]),
+        ("any", 1 + (5 * n + 3) % 25, "half"),
+        ("any", 1 + (11 * n) % spread, "before"),
+        ("any", 1 + (13 * n) % 27, "after"),
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -59,7 +59,7 @@ def assignment(text: str) -> tuple[str, Any]:
         raise ConfigError(f"{text!r} is not a setting: write NAME=VALUE")
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return name.strip(), value
 
 

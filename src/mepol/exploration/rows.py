@@ -74,6 +74,6 @@ EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
         protocol=protocol_of,
         resume=_resume,
         lengths=("epochs", "mixture_size"),
-        details=Table("steps.csv", StepRow, finite=False),
+        details=Table("steps.csv", StepRow, finite=False, most=1_000_000),
     )
 )

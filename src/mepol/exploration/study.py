@@ -72,7 +72,7 @@ def read_study(path: Path, changes: dict[str, Any] | None = None) -> Study:
     """The study in a TOML file; anything unknown or impossible is a ConfigError that names the file."""
     try:
         data = tomllib.loads(read_text(path, MAX_STUDY))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as fault:
+    except (OSError, ValueError, RecursionError) as fault:  # ValueError: not UTF-8, not TOML, a number of 5000 digits
         raise ConfigError(f"cannot read the study {path}: {fault}") from fault
     try:
         return study_of(data, changes)

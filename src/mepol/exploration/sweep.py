@@ -113,6 +113,8 @@ class Epochs:
 def _look_first(member: Member) -> Outcome:
     """Whether there is anything to do, and whether a directory that is there is this member's."""
     try:
+        if member.path.is_symlink():
+            raise RunError("it is a symbolic link, and nothing is written outside; put a real directory in its place")
         if not (member.path / "config.json").exists():
             return Outcome(member, "waiting")
         run = RunDirectory.open(member.path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class Group:
     name: str
     runs: tuple[Run, ...]
 
-    @property
+    @cached_property
     def unfinished(self) -> int:
         """Runs that have not reached their end."""
         return sum(not run.is_finished for run in self.runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,8 +45,11 @@ def hold(path: Path) -> Iterator[None]:
 
 
 def is_lock(path: Path) -> bool:
-    """Whether the plain file `path` holds what `hold` writes, or nothing yet."""
-    return path.stat().st_size <= 32 and (path.stat().st_size == 0 or path.read_bytes().startswith(b"mepol "))
+    """Whether the plain file `path` holds what `hold` writes, part of it, or nothing yet."""
+    if path.stat().st_size > 32:
+        return False
+    text = path.read_bytes()
+    return text == b"mepol "[: len(text)] or re.fullmatch(rb"mepol [0-9]+\n?", text) is not None
 
 
 def _foreign(path: Path, what: str) -> RunError:

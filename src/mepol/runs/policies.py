@@ -13,6 +13,7 @@ import itertools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +30,8 @@ from mepol.sampling.actors import Mixture, SquashedPolicy, UniformActor
 from mepol.sampling.collect import Actor
 
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
-MAX_PARAMETERS = 10**8  # in all: 400 MB
+MAX_PARAMETERS = 50_000_000  # of one network: 200 MB
+MAX_POLICY = 1 << 28  # bytes of a policy file, however many networks are in it
 LOG_STD = (-30.0, 20.0)  # beyond, actions are all noise or none, and exp overflows
 
 
@@ -42,8 +44,8 @@ class Format:
     """Whether it is for this actor."""
     pack: Callable[[Any], tuple[Mapping[str, Tensor], dict[str, str]]]
     """Tensors and header of an actor."""
-    plan: Callable[[dict[str, str], Layout, Path], Any]
-    """What a header and a layout say, before anything is allocated; PolicyFileError where they do not fit."""
+    plan: Callable[..., Any]
+    """(header, layout, path) -> what they say, before anything is allocated; PolicyFileError where they do not fit."""
     build: Callable[[Any, dict[str, Tensor], Path], Any]
     """The actor, from the plan and the tensors."""
 
@@ -90,17 +92,18 @@ def load_policy(path: str | Path, into: nn.Module | None = None) -> Any:
     (2, 300, 300, 3)
     """
     path = Path(path)
-    name = read_header(path, PolicyFileError, "a policy from").get("format", "")
+    name = policy_header(path).get("format", "")
     if name not in FORMATS:
         raise PolicyFileError(f"{path} is not a mepol policy: its header has none of the formats {', '.join(FORMATS)}")
     kind = FORMATS[name]
-    plan, tensors = kind.file.read(path, lambda header, layout: kind.plan(header, layout, path))
-    return kind.build((plan, into), tensors, path) if name == GIVEN else kind.build(plan, tensors, path)
+    plan_of = partial(kind.plan, into=into) if name == GIVEN else kind.plan
+    plan, tensors = kind.file.read(path, lambda header, layout: plan_of(header, layout, path))
+    return kind.build(plan, tensors, path)
 
 
 def policy_header(path: Path) -> dict[str, str]:
     """The header of a policy file; its weights are not read."""
-    return read_header(path, PolicyFileError, "a policy from")
+    return read_header(path, PolicyFileError, "a policy from", MAX_POLICY)
 
 
 # --- A Gaussian -----------------------------------------------------------------------------------------------------
@@ -238,23 +241,27 @@ def _pack_given(policy: nn.Module) -> tuple[Mapping[str, Tensor], dict[str, str]
     return policy.state_dict(), {"class": type(policy).__qualname__}
 
 
-def _plan_given(header: dict[str, str], layout: Layout, path: Path) -> tuple[str, Layout]:
-    return header.get("class", "?"), layout
-
-
-def _build_given(plan: Any, tensors: Mapping[str, Tensor], path: Path) -> Actor:
-    (name, layout), into = plan
+def _plan_given(header: dict[str, str], layout: Layout, path: Path, into: nn.Module | None = None) -> nn.Module:
     if into is None:
+        name = header.get("class", "?")
         raise PolicyFileError(
             f"{path} holds a policy of the class {name[:80]!r}, which is not ours: hand one in to load it"
         )
-    own = into.state_dict()
-    if {n: list(t.shape) for n, t in own.items()} != {n: shape for n, (shape, _) in layout.items()}:
+    if layout != {name: (list(t.shape), _CODES.get(t.dtype, "?")) for name, t in into.state_dict().items()}:
         raise PolicyFileError(f"{path} does not fit the {type(into).__name__} that was handed in")
+    return into
+
+
+def _build_given(into: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> Actor:
     into.load_state_dict(tensors)
     return cast(Actor, into)
 
 
+_CODES = {
+    **{torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64"},
+    **{torch.uint8: "U8", torch.int32: "I32", torch.int64: "I64", torch.bool: "BOOL"},
+}
+"""How safetensors calls the types that a policy of the user's own may have."""
 GIVEN = "mepol-given-1"
 
 
@@ -266,6 +273,7 @@ def _file(name: str, *, needs_digest: bool = True) -> TensorFormat:
         foreign=f"is not a mepol policy of format {name!r}",
         not_finite="holds NaN or infinite weights",
         needs_digest=needs_digest,
+        most=MAX_POLICY,
     )
 
 

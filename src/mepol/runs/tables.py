@@ -8,9 +8,8 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import math
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
@@ -20,8 +19,8 @@ from mepol.runs.files import read_text
 from mepol.runs.text import cell
 
 R = TypeVar("R")
-MAX_BYTES = 1 << 26  # of a table: a run of a hundred thousand epochs stays below
-MAX_ROWS = 1_000_000
+MAX_BYTES = 1 << 26
+MAX_ROWS = 100_000
 LARGEST = 1e100  # no number of a run is larger, and figures cannot show them
 
 
@@ -30,12 +29,14 @@ class Table(Generic[R]):
     """A kind of table: the dataclass `row` says the columns and their types (int, float, str, and these or None).
 
     name: of the file in a run directory. finite: whether a NaN or infinite number is a fault; it is none of a step
-    that was tried and taken back.
+    that was tried and taken back. most: lines that are read; more of them are refused, so that a stranger's table
+    costs neither gigabytes nor minutes.
     """
 
     name: str
     row: type[R]
     finite: bool = True
+    most: int = MAX_ROWS
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,12 +66,17 @@ class Table(Generic[R]):
         try:
             columns = next(lines, [])
             self._check_head(columns, path)
-            kinds = [self._kinds[name] for name in columns]
+            cells = [_reader(*self._kinds[name]) for name in columns]
             rows: list[R] = []
-            for number, cells in enumerate(lines, start=2):
-                if number > MAX_ROWS:
-                    raise RunError(f"{path} has more than {MAX_ROWS} lines")
-                rows.append(self._parse(columns, kinds, cells, f"{path}, line {number}"))
+            for number, texts in enumerate(lines, start=2):
+                if number > self.most + 1:
+                    raise RunError(f"{path} has more than {self.most} lines")
+                try:
+                    values = [read(text) for read, text in zip(cells, texts, strict=True)]
+                except ValueError as fault:
+                    many = f"{len(texts)} cells, where {len(columns)} columns are"
+                    raise RunError(f"{path}, line {number}: {many if len(texts) != len(columns) else fault}") from fault
+                rows.append(self.row(**dict(zip(columns, values, strict=True))))
         except csv.Error as fault:
             raise RunError(f"cannot read {path}: {fault}") from fault
         return rows
@@ -102,6 +108,10 @@ class Table(Generic[R]):
         return self.row(**values)
 
 
+def _reader(kind: type, may_be_empty: bool) -> Callable[[str], Any]:
+    """What turns one cell into its value; ValueError where it is none of its kind."""
+
+
 def _value(text: str, kind: type, may_be_empty: bool, finite: bool) -> Any:
     """The value of one cell; ValueError where it is none of its kind."""
     if text == "" and may_be_empty:
@@ -114,6 +124,18 @@ def _value(text: str, kind: type, may_be_empty: bool, finite: bool) -> Any:
     if finite and not (math.isfinite(value) and abs(value) <= LARGEST):
         raise ValueError(f"{text!r} is not a number that a run writes")
     return value
+
+    def number(text: str) -> Any:
+        if text == "" and may_be_empty:
+            return None
+        if len(text) > 40:
+            raise ValueError(f"{text[:20]!r}... is not a number that a run writes")
+        value = kind(text)
+        if not -LARGEST <= value <= LARGEST:  # nor is NaN
+            raise ValueError(f"{text!r} is not a number that a run writes")
+        return value
+
+    return (lambda text: text or (None if may_be_empty else "")) if kind is str else number
 
 
 def csv_line(values: Iterable[object]) -> str:

@@ -34,7 +34,8 @@ def tensor_bytes(tensors: Mapping[str, Tensor], header: dict[str, str]) -> bytes
 
     The header gets a digest of everything else, since safetensors itself would not notice a flipped bit.
     """
-    data = safetensors.torch.save({name: t.contiguous() for name, t in tensors.items()}, metadata=header)
+    own = {name: t.contiguous().clone() for name, t in tensors.items()}  # tied weights are stored once for each name
+    data = safetensors.torch.save(own, metadata=header)
     start = 8 + int.from_bytes(data[:8], "little")
     entries = json.loads(data[8:start])
     digest = hashlib.sha256(_canonical(entries) + data[start:]).hexdigest()
