@@ -66,7 +66,7 @@ class Table(Generic[R]):
         try:
             columns = next(lines, [])
             self._check_head(columns, path)
-            cells = [_reader(*self._kinds[name]) for name in columns]
+            cells = [_reader(*self._kinds[name], self.finite) for name in columns]
             rows: list[R] = []
             for number, texts in enumerate(lines, start=2):
                 if number > self.most + 1:
@@ -96,34 +96,9 @@ class Table(Generic[R]):
             found[name] = next(p for p in parts if p is not type(None)), type(None) in parts
         return found
 
-    def _parse(self, columns: Sequence[str], kinds: Sequence[tuple[type, bool]], cells: list[str], where: str) -> R:
-        if len(cells) != len(columns):
-            raise RunError(f"{where}: {len(cells)} cells, where {len(columns)} columns are")
-        try:
-            values = {
-                name: _value(text, *kind, self.finite) for name, kind, text in zip(columns, kinds, cells, strict=True)
-            }
-        except ValueError as fault:
-            raise RunError(f"{where}: {fault}") from fault
-        return self.row(**values)
 
-
-def _reader(kind: type, may_be_empty: bool) -> Callable[[str], Any]:
+def _reader(kind: type, may_be_empty: bool, finite: bool) -> Callable[[str], Any]:
     """What turns one cell into its value; ValueError where it is none of its kind."""
-
-
-def _value(text: str, kind: type, may_be_empty: bool, finite: bool) -> Any:
-    """The value of one cell; ValueError where it is none of its kind."""
-    if text == "" and may_be_empty:
-        return None
-    if kind is str:
-        return text
-    if len(text) > 40:
-        raise ValueError(f"{text[:20]!r}... is not a number that a run writes")
-    value = kind(text)
-    if finite and not (math.isfinite(value) and abs(value) <= LARGEST):
-        raise ValueError(f"{text!r} is not a number that a run writes")
-    return value
 
     def number(text: str) -> Any:
         if text == "" and may_be_empty:
@@ -131,7 +106,7 @@ def _value(text: str, kind: type, may_be_empty: bool, finite: bool) -> Any:
         if len(text) > 40:
             raise ValueError(f"{text[:20]!r}... is not a number that a run writes")
         value = kind(text)
-        if not -LARGEST <= value <= LARGEST:  # nor is NaN
+        if finite and not -LARGEST <= value <= LARGEST:  # nor is NaN
             raise ValueError(f"{text!r} is not a number that a run writes")
         return value
 
