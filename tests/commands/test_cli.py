@@ -394,7 +394,18 @@ def test_fast_starts_from_other_settings(tmp_path: Path) -> None:
 
 
 def test_fast_serves_any_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--epochs", "1", "--horizon", "40", "--evaluation-trajectories", "2", "--trajectories", "4"]
+    small = [
+        "--epochs",
+        "1",
+        "--horizon",
+        "40",
+        "--evaluation-trajectories",
+        "2",
+        "--trajectories",
+        "4",
+        "--threads",
+        "1",
+    ]
     assert run_main(["explore", "Pendulum-v1", "--fast", *small, "--out", str(tmp_path / "run")], capsys)[0] == 0
     run = RunDirectory.open(tmp_path / "run")
     assert (run.config.ascent.rule, run.config.policy.standardise, run.config.horizon) == ("advantage", True, 40)
