@@ -89,9 +89,7 @@ WORDS: dict[str, Callable[[Path], object]] = {
     "5000 digits in a domain": lambda run: changed(run / "domain.json", lambda d: d.update(ceiling=10**4000)),
     "half a character in a domain": lambda run: changed(run / "domain.json", lambda d: d.update(env="\ud800")),
     "no UTF-8 in a domain": lambda run: (run / "domain.json").write_bytes(b"\xff\xfe"),
-    "many bins in a domain": lambda run: changed(
-        run / "domain.json", lambda d: d["grid"].update(bins=[10**9, 10**9])
-    ),
+    "many bins in a domain": lambda run: changed(run / "domain.json", lambda d: d["grid"].update(bins=[10**9, 10**9])),
     "a sparse policy of 10 GB": lambda run: sparse(
         run / "policy.safetensors", 10 * 2**30, (run / "policy.safetensors").read_bytes()
     ),
@@ -148,7 +146,7 @@ def test_an_odd_cell_is_refused_by_name(
     lines[2] = ",".join([cells[0], CELLS[what], *cells[2:]])
     (run / "metrics.csv").write_bytes("".join(lines).encode("latin-1" if what == "no UTF-8" else "utf-8"))
     for command in (["compare", str(run), "--out", str(tmp_path / "out")], ["resume", str(run)]):
-        ended = nursery.run(command, figures=True)
+        ended = nursery.run(command)
         if what == "another script's digits":  # int() reads them, and they are the number that they say
             assert "Traceback" not in ended.text
         else:
@@ -156,6 +154,7 @@ def test_an_odd_cell_is_refused_by_name(
     ledger.note("odd number in a table", "RUN/metrics.csv, line 3: '1e308' is not a number that a run writes")
 
 
+@pytest.mark.torture
 def test_tables_at_their_limit_cost_seconds_and_not_gigabytes(
     nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
