@@ -246,12 +246,13 @@ def test_a_forged_memory_is_refused_by_name(
     ledger.note("forged replay part", "RUN/replay/... holds NaN or infinite values; falling back", tried=1)
 
 
+@pytest.mark.parametrize("turn", ["9" * 12, "99999"])
 def test_a_mixture_cannot_ask_for_more_policies_than_there_are(
-    nursery: Nursery, references: Find, tmp_path: Path, ledger: Ledger
+    turn: str, nursery: Nursery, references: Find, tmp_path: Path, ledger: Ledger
 ) -> None:
     run = copy(references("maxent"), tmp_path / "run")
     for checkpoint in (run / "checkpoints").iterdir():
-        texts = header_of(checkpoint) | {"turn": "9" * 12}
+        texts = header_of(checkpoint) | {"turn": turn}
         del texts["sha256"]
         checkpoint.write_bytes(tensor_bytes(load(checkpoint.read_bytes()), texts))
     is_named(nursery.run(["resume", str(run)]))
