@@ -53,7 +53,7 @@ def test_help_all_lists_every_setting_and_a_rival_s_with_it_alone(
     for row in rows:
         assert f"  {row.flag}" in text or f"  --no-{row.flag[2:]}" in text
         assert row.allowed in text
-    assert ("--mixture-size INT [60; from 0 to 10000]" in text) == (explorer == "maxent")
+    assert ("--mixture-size INT [60; from 0 to 1000]" in text) == (explorer == "maxent")
     assert max(map(len, text.splitlines())) <= 100
     code, text, _ = run_main(["finetune", "ant-jump", "--help-all"], capsys)
     for row in describe(default_config("ant-jump")):

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 HERE = Path(__file__).parent
 EPOCHS = 12
 SMALL = (
@@ -36,7 +38,6 @@ anything the memory still holds."""
 LENGTH = {"mepol": EPOCHS, "maxent": 5, "trpo": 7, "ppo": 7, "sac": 8, "smm": 7, "icm": 7, "pseudocount": 5}
 """Every kind of run that learns, and its epochs, rounds or iterations here."""
 KINDS = tuple(LENGTH)
-OFF_POLICY = ("sac", "smm", "icm", "pseudocount")
 
 
 def explore_argv(out: Path, *more: str, env: str = "gridworld", epochs: int = EPOCHS) -> list[str]:
@@ -236,3 +237,8 @@ class Ledger:
 
 
 STOPS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP, "SIGKILL": signal.SIGKILL}
+
+
+def seldom(*values: Any) -> Any:
+    """Parameters of a test that only torture has the time for."""
+    return pytest.param(*values, marks=pytest.mark.torture)

@@ -72,6 +72,7 @@ def spawn(request: dict[str, Any]) -> int:
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and under nohup
         finish = sabotage(**request.get("sabotage", {}))
         code = mepol.cli.main(request["argv"])
         finish()

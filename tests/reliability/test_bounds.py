@@ -146,7 +146,7 @@ def test_an_odd_cell_is_refused_by_name(
     lines[2] = ",".join([cells[0], CELLS[what], *cells[2:]])
     (run / "metrics.csv").write_bytes("".join(lines).encode("latin-1" if what == "no UTF-8" else "utf-8"))
     for command in (["compare", str(run), "--out", str(tmp_path / "out")], ["resume", str(run)]):
-        ended = nursery.run(command, figures=True)
+        ended = nursery.run(command)
         if what == "another script's digits":  # int() reads them, and they are the number that they say
             assert "Traceback" not in ended.text
         else:
@@ -154,6 +154,7 @@ def test_an_odd_cell_is_refused_by_name(
     ledger.note("odd number in a table", "RUN/metrics.csv, line 3: '1e308' is not a number that a run writes")
 
 
+@pytest.mark.torture
 def test_tables_at_their_limit_cost_seconds_and_not_gigabytes(
     nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
@@ -245,12 +246,13 @@ def test_a_forged_memory_is_refused_by_name(
     ledger.note("forged replay part", "RUN/replay/... holds NaN or infinite values; falling back", tried=1)
 
 
+@pytest.mark.parametrize("turn", ["9" * 12, "99999"])
 def test_a_mixture_cannot_ask_for_more_policies_than_there_are(
-    nursery: Nursery, references: Find, tmp_path: Path, ledger: Ledger
+    turn: str, nursery: Nursery, references: Find, tmp_path: Path, ledger: Ledger
 ) -> None:
     run = copy(references("maxent"), tmp_path / "run")
     for checkpoint in (run / "checkpoints").iterdir():
-        texts = header_of(checkpoint) | {"turn": "9" * 12}
+        texts = header_of(checkpoint) | {"turn": turn}
         del texts["sha256"]
         checkpoint.write_bytes(tensor_bytes(load(checkpoint.read_bytes()), texts))
     is_named(nursery.run(["resume", str(run)]))

@@ -28,6 +28,7 @@ from crash import (
     going_on,
     leftovers,
     resume_until_done,
+    seldom,
     turns,
     turns_at_risk,
     wait_for,
@@ -49,9 +50,10 @@ def stop_and_resume(
 ) -> None:
     """Stop the run at each of `moments` (seconds after it begins or resumes), then let it end."""
     argv, landed = explore_argv(run), 0
-    for seconds in moments:
-        begun = (run / "config.json").exists()
-        command = nursery.start(["resume", str(run)] if begun else argv)
+    for seconds in (*moments, *(moments[-1] * share for share in (1.0, 0.7, 0.5, 0.3, 0.2, 0.1))):
+        if landed and seconds not in moments:
+            break  # the others are for a machine whose speed has changed meanwhile
+        command = nursery.start(going_on(run, argv))
         time.sleep(seconds)
         command.send(STOPS[name])
         ended = command.wait()
@@ -62,6 +64,9 @@ def stop_and_resume(
             assert SAID[name] in said  # a run that was not made yet has no name
             assert name == "SIGKILL" or not leftovers(run)
             ledger.note(f"{name} at a random moment", SAID[name], redone=turns_at_risk(run))
+        elif not landed and ended.code == 0:
+            assert_same(run, reference)
+            shutil.rmtree(run)
     assert landed, "every stop came too early or too late"
     ended = resume_until_done(nursery, run, argv)
     assert ended.code == 0, ended.text
@@ -76,7 +81,9 @@ def whole(nursery: Nursery, home: Path) -> float:
     return time.monotonic() - start
 
 
-@pytest.mark.parametrize("name", STOPS)
+@pytest.mark.parametrize(
+    "name", ["SIGKILL", "SIGTERM", *(pytest.param(n, marks=pytest.mark.torture) for n in ("SIGINT", "SIGHUP"))]
+)
 def test_a_run_stopped_at_random_moments_ends_as_if_never_stopped(
     name: str, whole: float, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
@@ -190,7 +197,7 @@ def chain_of(operations: list[str], n: int, moment: str) -> list[At]:
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [k if k in ("mepol", "maxent", "trpo", "sac", "icm") else seldom(k) for k in KINDS])
 def test_every_kind_of_run_is_killed_and_ends_as_if_it_had_not_been(
     kind: str,
     nursery: Nursery,
@@ -249,15 +256,12 @@ SAC = (
 )
 
 
-def test_a_process_of_its_own_resumes_a_run_of_the_second_phase(
-    nursery: Nursery, references: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_process_of_its_own_knows_runs_of_both_phases(references: Callable[[str], Path]) -> None:
     """Not a child of ours, in which everything is imported already."""
-    run = tmp_path / "run"
-    assert nursery.run(argv_of("ppo", run), at=("row", 5, "half")).code == -signal.SIGKILL
-    done = subprocess.run([sys.executable, "-m", "mepol", "resume", str(run)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert_same(run, references("ppo"))
+    paths = [str(references(kind)) for kind in ("mepol", "sac")]
+    code = f"import mepol; print(*(mepol.open(path).finished for path in {paths}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 def test_resuming_may_die_in_every_rename_too(
@@ -265,7 +269,7 @@ def test_resuming_may_die_in_every_rename_too(
 ) -> None:
     half = tmp_path / "half"
     assert nursery.run(explore_argv(half), at=("row", 17, "half")).code == -signal.SIGKILL
-    for n in (1, 2, 3, 4, 5):  # metrics, steps, config, checkpoint, policy
+    for n in (1, 3, 4):  # metrics, config, checkpoint; all others in torture
         run = copy(half, tmp_path / f"run-{n}")
         ended = nursery.run(["resume", str(run)], at=("replace", n, "before"))
         assert ended.code == -signal.SIGKILL
@@ -279,7 +283,7 @@ def test_a_run_that_says_it_is_finished_has_everything_in_place(
     nursery: Nursery, references: Callable[[str], Path], operations: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
     """The row that ends a run is its last word: who finds it finds the last policy and the best one too."""
-    for kind in ("mepol", "trpo"):
+    for kind in ("mepol", "sac"):
         run, rows = tmp_path / kind, operations(kind).count("row")
         assert nursery.run(argv_of(kind, run), at=("row", rows, "after")).code == -signal.SIGKILL
         assert turns(run)[-1] == LENGTH[kind]
@@ -290,7 +294,7 @@ def test_a_torn_last_line_is_dropped(nursery: Nursery, reference: Path, tmp_path
     half = tmp_path / "half"
     assert nursery.run(explore_argv(half), at=("replace", 11, "before")).code == -signal.SIGKILL
     row = (reference / "metrics.csv").read_text().splitlines()[9]
-    for cut in (1, 2, len(row) // 2, len(row)):
+    for cut in (1, len(row)):
         run = copy(half, tmp_path / f"cut-{cut}")
         for name in ("metrics.csv", "steps.csv"):
             with (run / name).open("a") as file:
@@ -303,7 +307,7 @@ def test_a_torn_last_line_is_dropped(nursery: Nursery, reference: Path, tmp_path
 def test_a_longer_run_equals_one_started_with_that_length(
     nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
-    for short in (0, 5, 8):
+    for short in (0, 7):
         run = tmp_path / f"from-{short}"
         assert nursery.run(explore_argv(run, epochs=short)).code == 0
         assert nursery.run(["resume", str(run), "--epochs", str(EPOCHS)]).code == 0
@@ -320,8 +324,7 @@ def test_a_shorter_run_is_refused_and_a_finished_one_is_left_alone(
     assert f"already stands at epoch {EPOCHS}" in ended.text
     ledger.note("resume with fewer epochs than done", "epochs = 5 is not possible: RUN already stands at epoch 12")
     assert_same(run, reference)
-    assert nursery.run(["resume", str(run)], figures=True).code == 0
-    assert (run / "figures" / "coverage.png").exists()
+    assert nursery.run(["resume", str(run)]).code == 0
     assert_same(run, reference)
     ledger.note("resume of a finished run", "")
 

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from crash import Command, Ended, Ledger, Nursery, assert_same, explore_argv, leftovers, resume_until_done, wait_for
+from crash import (
+    Command,
+    Ended,
+    Ledger,
+    Nursery,
+    assert_same,
+    explore_argv,
+    leftovers,
+    resume_until_done,
+    wait_for,
+)
 
 NOBODY = 65534
 
@@ -54,7 +64,9 @@ def stopped(command: Command) -> bool:
     return ") T" in Path(f"/proc/{command.pid}/stat").read_text()
 
 
-@pytest.mark.parametrize("pages", [7, 9, 11])
+@pytest.mark.parametrize(
+    "pages", [9, pytest.param(7, marks=pytest.mark.torture), pytest.param(11, marks=pytest.mark.torture)]
+)
 def test_a_full_disk(
     pages: int, small_disk: Callable[[str], Path], nursery: Nursery, reference: Path, ledger: Ledger
 ) -> None:
@@ -69,7 +81,9 @@ def test_a_full_disk(
     assert_same(run, reference)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize(
+    "share", [0.6, pytest.param(0.3, marks=pytest.mark.torture), pytest.param(0.95, marks=pytest.mark.torture)]
+)
 def test_a_file_that_may_not_grow(
     share: float, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:

@@ -6,11 +6,13 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crash import LENGTH, OFF_POLICY, Ledger, Nursery, argv_of, assert_same, copy, header_of, newest, parts_of
+from crash import HERE, LENGTH, Ledger, Nursery, argv_of, assert_same, copy, header_of, newest, parts_of
 from safetensors.torch import load
 
 import mepol
@@ -19,6 +21,7 @@ from mepol.exploration.drive import resume
 from mepol.runs.directory import RunDirectory
 from mepol.runs.tensors import tensor_bytes
 
+MANY = int(os.environ.get("MEPOL_TORTURE_FILES", "100000"))  # mutated files, in torture
 DAMAGE = {
     "empty": lambda data: b"",
     "cut in its first word": lambda data: data[:5],
@@ -123,7 +126,7 @@ def test_a_memory_is_never_put_back_with_a_part_that_is_not_the_one(
     reference, run = references("sac"), copy(references("sac"), tmp_path / "run")
     assert header_of(newest(run))["turn"] == str(LENGTH["sac"])
     part = parts_of(newest(run))[8]
-    spoil_part(how, part, parts_of(newest(references("smm")))[7])
+    spoil_part(how, part, parts_of(newest(references("icm")))[7])
     with pytest.warns(MepolWarning, match="falling back to the checkpoint before"):
         mepol.resume(run, progress=False)
     assert_same(run, reference)
@@ -133,7 +136,7 @@ def test_a_memory_is_never_put_back_with_a_part_that_is_not_the_one(
 def test_without_any_memory_to_rest_on_a_run_says_so_and_stays_as_it_is(
     references: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    for kind in OFF_POLICY[:2]:
+    for kind in ("sac", "icm"):
         run = copy(references(kind), tmp_path / kind)
         shutil.rmtree(run / "replay")
         before = {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
@@ -228,3 +231,29 @@ def test_a_checkpoint_with_half_of_the_moments_is_refused(reference: Path, tmp_p
     with pytest.warns(MepolWarning, match=r"lacks 'optimiser\.ascent\.0\.step'; falling back"):
         resume(run)
     assert_same(run, reference)
+
+
+# --- Files changed at random ----------------------------------------------------------------------------------------
+
+
+def fuzz(count: int, seed: int, ledger: Ledger) -> None:
+    done = subprocess.run(
+        [sys.executable, str(HERE / "fuzz.py"), str(count), str(seed)], capture_output=True, text=True, timeout=3000
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    seen = json.loads(done.stdout)
+    assert seen["tried"] == count
+    refused = sum(n for name, n in seen.items() if name.endswith("Error"))
+    assert refused > 0.5 * count
+    ledger.note(
+        "mutated file opened", "a named error (PolicyFileError, CheckpointError, ConfigError, RunError)", tried=count
+    )
+
+
+def test_mutated_files_give_named_errors_only(ledger: Ledger) -> None:
+    fuzz(400, 0, ledger)
+
+
+@pytest.mark.torture
+def test_many_mutated_files_give_named_errors_only(ledger: Ledger) -> None:
+    fuzz(MANY, 1, ledger)

@@ -7,12 +7,15 @@ from typing import Annotated, Literal
 
 from mepol.settings import above, at_least, check, within
 
+MAX_MIXTURE = 1000
+"""Policies of a mixture, at most: a file that holds more is larger than any that is read back."""
+
 
 @dataclass(frozen=True)
 class MaxEntConfig:
     """The rival MaxEnt (Hazan et al. 2019)."""
 
-    mixture_size: Annotated[int, within(0, 10_000)] = 30
+    mixture_size: Annotated[int, within(0, MAX_MIXTURE)] = 30
     """Policies trained, one a round; the mixture also keeps uniform actions as its first component."""
     mixture_weights: Literal["uniform", "geometric"] = "uniform"
     """All components alike, or 0.9^age projected onto the simplex, which leaves the five newest."""

@@ -15,6 +15,7 @@ from mepol.envs.coordinates import select_features
 from mepol.errors import CheckpointError, ConfigError
 from mepol.exploration.explorers import Explorer, Improvement
 from mepol.exploration.learner import input_scaling
+from mepol.exploration.maxent.config import MAX_MIXTURE
 from mepol.exploration.maxent.maxent import Reward, maxent
 from mepol.exploration.maxent.mixture import mixture_weights
 from mepol.exploration.maxent.oracle import batch_shape, train
@@ -56,9 +57,9 @@ class MaxEntExplorer(Explorer):
         """The mixture's policies; a checkpoint of a later round is given as many to fill."""
         if turn != len(self.mixture.policies):
             size, kind = (self.domain.state_dim, self.domain.action_dim), self.config.rival.mixture_weights
-            weights_each = sum(a * b for a, b in itertools.pairwise((size[0], *self.config.policy.hidden, size[1])))
-            if turn * weights_each > MAX_PARAMETERS:  # before they are made: the number is out of a file
-                raise CheckpointError(f"a mixture of {turn} policies is more than {MAX_PARAMETERS} weights")
+            each = sum(a * b for a, b in itertools.pairwise((size[0], *self.config.policy.hidden, size[1])))
+            if turn > MAX_MIXTURE or turn * each > MAX_PARAMETERS:  # before they are made: the number is out of a file
+                raise CheckpointError(f"a mixture of {turn} policies with {each} weights each is not possible")
             blank = tuple(GaussianPolicy(*size, self.config.policy.hidden) for _ in range(turn))
             weights = mixture_weights(1 + turn, kind if turn else "uniform")
             self.mixture = dataclasses.replace(self.mixture, policies=blank, weights=weights)
