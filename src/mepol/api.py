@@ -29,7 +29,7 @@ from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import as_before, threads_in_force
 from mepol.runs.streams import Stream, stream
-from mepol.settings import GIVEN, with_settings
+from mepol.settings import GIVEN, require_handed, with_settings
 
 Place = str | Path
 
@@ -95,7 +95,8 @@ def resume(
     handed: Any = given
     if goal is not None:
         config = directory.config
-        handed = Task(env or config.env, goal, config.horizon)
+        require_handed("env", config.env, given.env)
+        handed = Task(given.env or config.env, goal, config.horizon)
     turn = directory.phase.turn
     total = directory.phase.length(directory.config) if length is None else length
     with telling(turn, total, shown=progress) as report:
@@ -185,7 +186,8 @@ def finetune(
         run = begin_finetuning(
             config, path, start=start, task=task, explored=explored, callbacks=tuple(callbacks), report=report
         )
-    return Run(run, explored.given if explored else None)
+    given = explored.given if explored else Given()
+    return Run(run, given if env is None or isinstance(env, str) else dataclasses.replace(given, env=env))
 
 
 def begin_finetuning(

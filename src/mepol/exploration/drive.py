@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mepol.errors import ConfigError, RunError
+from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Kind, explorer_kind
 from mepol.exploration.rows import EXPLORE, MetricsRow
@@ -18,7 +18,7 @@ from mepol.runs.domain import load_domain
 from mepol.runs.drive import Turn, drive
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream
-from mepol.settings import GIVEN, with_settings
+from mepol.settings import require_handed, with_settings
 
 ExploreRun = RunDirectory[ExploreConfig, MetricsRow]
 Report = Callable[[Progress], None]
@@ -129,6 +129,5 @@ def with_evaluation(row: MetricsRow, evaluation: object) -> MetricsRow:
 def _kind(config: ExploreConfig, given: Given) -> Kind:
     if isinstance(given.explorer, Kind):
         return given.explorer
-    if config.explorer.startswith(GIVEN):
-        raise RunError(f"the explorer {config.explorer.removeprefix(GIVEN)!r} is an object: hand it in again")
+    require_handed("explorer", config.explorer, given.explorer)
     return explorer_kind(config.explorer)

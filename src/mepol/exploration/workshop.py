@@ -13,11 +13,11 @@ from gymnasium.vector import VectorEnv
 from mepol.algorithm.batch import Batch
 from mepol.envs.domain import Domain
 from mepol.envs.make import Environments
-from mepol.errors import ConfigError, EnvironmentFault
+from mepol.errors import EnvironmentFault
 from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.exploration.config import ExploreConfig
 from mepol.sampling.collect import Actor, collect
-from mepol.settings import GIVEN
+from mepol.settings import require_handed
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,7 @@ def open_workshop(config: ExploreConfig, given: Given = NOTHING, domain: Domain 
     domain: what is stored of it, for a run that exists; else it is read off the environment.
     """
     for name in ("env", "features", "explorer"):
-        text = getattr(config, name)
-        if text.startswith(GIVEN) and getattr(given, name) is None:
-            raise ConfigError(f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again")
+        require_handed(name, getattr(config, name), getattr(given, name))
     with environments_of(config, given) as environments:
         if domain is None:
             domain = domain_of(environments.of(config.trajectories), config, given)
@@ -104,9 +102,10 @@ def open_workshop(config: ExploreConfig, given: Given = NOTHING, domain: Domain 
 
 def environments_of(config: ExploreConfig, given: Given | None = None) -> Environments:
     """What makes the environments of a run."""
-    machine = config.machine
+    machine, env = config.machine, None if given is None else given.env
+    require_handed("env", config.env, env)
     return Environments(
-        config.env if given is None or given.env is None else given.env,
+        config.env if env is None else env,
         kwargs=config.env_kwargs,
         ignore_termination=config.ignore_termination,
         time_limit=machine.env_time_limit,

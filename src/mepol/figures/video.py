@@ -20,6 +20,8 @@ from mepol.sampling.collect import Actor, Episodic
 
 CAPTION = 32
 """Height of the strip with the policy's name, pixels."""
+CODECS: dict[str, dict[str, Any]] = {".mp4": {"quality": 7}, ".gif": {"codec": "gif", "pix_fmt_out": "rgb8"}}
+"""Ending of a film's file -> how ffmpeg writes it."""
 
 
 def film(
@@ -47,11 +49,13 @@ def film(
         raise ConfigError(
             f"a video needs at least one policy, episode and step; got {len(actors)}, {episodes} and {horizon}"
         )
-    if suffix not in (".mp4", ".gif"):
+    if suffix not in CODECS:
         raise ConfigError(f"a video is an .mp4 or a .gif file, not {suffix or 'one without an ending'!r}")
     with tempfile.TemporaryDirectory() as folder:  # ffmpeg writes where it likes; who asked puts the film in its place
         path = Path(folder) / f"film{suffix}"
         _record(actors, what, kwargs, episodes, horizon, seed, path, progress)
+        if not path.is_file() or not path.stat().st_size:  # ffmpeg says why, on the standard error
+            raise EnvironmentFault(f"ffmpeg wrote no {suffix} film")
         return path.read_bytes()
 
 
@@ -135,7 +139,7 @@ def _open(path: Path, shape: tuple[int, ...], fps: float) -> Generator[None, NDA
         raise EnvironmentFault("videos need imageio-ffmpeg: pip install 'mepol[video]'") from fault
     size = shape[1], shape[0]
     film: Generator[None, NDArray[np.uint8] | None, None] = imageio_ffmpeg.write_frames(
-        str(path), size, fps=fps, macro_block_size=2, quality=7
+        str(path), size, fps=fps, macro_block_size=2, **CODECS[path.suffix]
     )
     film.send(None)
     return film

@@ -14,6 +14,7 @@ from mepol.finetuning.tasks import Task, find_task, place_of
 from mepol.runs.machine import as_before
 from mepol.runs.phases import Phase, register
 from mepol.runs.tables import Table
+from mepol.settings import GIVEN, require_handed
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,19 @@ class FinetuneRow:
 
 def environments_of(config: FinetuneConfig, given: Any = None) -> Environments:
     """What makes the environments that a task takes place in: its starts, and neither its goal nor its ends."""
-    task = given if isinstance(given, Task) else find_task(config.task, config.env, config.horizon)
     machine = config.machine
-    return Environments(place_of(task), time_limit=machine.env_time_limit, threads=machine.threads)
+    return Environments(_place(config, given), time_limit=machine.env_time_limit, threads=machine.threads)
+
+
+def _place(config: FinetuneConfig, given: Any) -> Any:
+    """Where a task takes place: as it was handed in, or by its name; a goal that was handed in is not needed for it."""
+    if isinstance(given, Task):
+        return place_of(given)
+    env = getattr(given, "env", None)
+    if config.task.startswith(GIVEN):
+        require_handed("env", config.env, env)
+        return config.env if env is None else env
+    return place_of(find_task(config.task, config.env, config.horizon))
 
 
 def domain_of(env: Any, config: FinetuneConfig) -> Domain:

@@ -27,6 +27,7 @@ from mepol.errors import ConfigError
 from mepol.finetuning import goals
 from mepol.finetuning.goals import Goal, import_goal
 from mepol.finetuning.reach import Reach, ReachVectorEnv
+from mepol.settings import require_handed
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def register_tasks() -> None:
 
 def find_task(name: str, env: str = "", horizon: int | None = None) -> Task:
     """The task called `name`, or for `module:function` the user's own goal in the domain `env`."""
+    require_handed("goal", name, None)
+    require_handed("env", env, None)
     if ":" in name:
         if not env:
             raise ConfigError(f"the goal {name!r} needs an environment: add --env PRESET or --env ENV_ID")
