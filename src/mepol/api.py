@@ -29,7 +29,7 @@ from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import as_before, threads_in_force
 from mepol.runs.streams import Stream, stream
-from mepol.settings import GIVEN, with_settings
+from mepol.settings import GIVEN, require_handed, with_settings
 
 Place = str | Path
 
@@ -95,6 +95,7 @@ def resume(
     handed: Any = given
     if goal is not None:
         config = directory.config
+        require_handed("env", config.env, given.env)
         handed = Task(given.env or config.env, goal, config.horizon)
     turn = directory.phase.turn
     total = directory.phase.length(directory.config, given) if length is None else length

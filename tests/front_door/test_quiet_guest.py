@@ -55,7 +55,8 @@ call("figures", explored.figures)
 call("video", lambda: explored.video(steps=2))
 task = {"init": explored, "iterations": 1, "horizon": 20, "hidden": (8,), "threads": 1, "progress": False}
 call("finetune", lambda: mepol.finetune("grid-goal1", out="trpo", **task, **{"trpo.steps": 40}))
-call("finetune by SAC", lambda: mepol.finetune("grid-goal1", out="sac", algo="sac", **task, **{"sac.warmup": 0, "sac.steps": 40}))
+sac = {"algo": "sac", "sac.warmup": 0, "sac.steps": 40, "sac.updates": 2}
+call("finetune by SAC", lambda: mepol.finetune("grid-goal1", out="sac", **task, **sac))
 call("resume a task", lambda: mepol.resume("trpo", length=2, progress=False))
 ant = call("explore in MuJoCo", lambda: mepol.explore("ant", epochs=1, out="ant", **{**small, "horizon": 20}))
 call("draw MuJoCo", lambda: ant.video("ant.gif", steps=1))

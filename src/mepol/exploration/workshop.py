@@ -17,7 +17,7 @@ from mepol.errors import ConfigError, EnvironmentFault
 from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.exploration.config import ExploreConfig
 from mepol.sampling.collect import Actor, collect
-from mepol.settings import GIVEN
+from mepol.settings import GIVEN, require_handed
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,8 @@ def require_objects(config: ExploreConfig, given: Given) -> None:
         "objective": config.objective,
     }
     for name, text in settings.items():
-        named, handed = text.startswith(GIVEN), getattr(given, name) is not None
-        if named and not handed:
-            raise ConfigError(f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again")
-        if handed and not named:
+        require_handed(name, text, getattr(given, name))
+        if getattr(given, name) is not None and not text.startswith(GIVEN):
             raise ConfigError(f"{name} is {text!r} in this run's settings: it cannot be exchanged for an object")
 
 
@@ -119,9 +117,10 @@ def open_workshop(config: ExploreConfig, given: Given = NOTHING, domain: Domain 
 
 def environments_of(config: ExploreConfig, given: Given | None = None) -> Environments:
     """What makes the environments of a run."""
-    machine = config.machine
+    machine, env = config.machine, None if given is None else given.env
+    require_handed("env", config.env, env)
     return Environments(
-        config.env if given is None or given.env is None else given.env,
+        config.env if env is None else env,
         kwargs=config.env_kwargs,
         ignore_termination=config.ignore_termination,
         unit_actions=config.unit_actions,

@@ -21,6 +21,8 @@ from mepol.sampling.collect import Actor, Episodic
 
 CAPTION = 32
 """Height of the strip with the policy's name, pixels."""
+CODECS: dict[str, dict[str, Any]] = {".mp4": {"quality": 7}, ".gif": {"codec": "gif", "pix_fmt_out": "rgb8"}}
+"""Ending of a film's file -> how ffmpeg writes it."""
 
 
 def film(
@@ -49,7 +51,7 @@ def film(
         raise ConfigError(
             f"a video needs at least one policy, episode and step; got {len(actors)}, {episodes} and {horizon}"
         )
-    if suffix not in (".mp4", ".gif"):
+    if suffix not in CODECS:
         raise ConfigError(f"a video is an .mp4 or a .gif file, not {suffix or 'one without an ending'!r}")
     with tempfile.TemporaryDirectory() as folder:  # ffmpeg writes where it likes; who asked puts the film in its place
         path = Path(folder) / f"film{suffix}"
@@ -139,9 +141,8 @@ def _open(path: Path, shape: tuple[int, ...], fps: float) -> Generator[None, NDA
     except ImportError as fault:
         raise EnvironmentFault("videos need imageio-ffmpeg: pip install 'mepol[video]'") from fault
     size = shape[1], shape[0]
-    kind = {"codec": "gif", "pix_fmt_out": "rgb8"} if path.suffix == ".gif" else {"quality": 7}
     film: Generator[None, NDArray[np.uint8] | None, None] = imageio_ffmpeg.write_frames(
-        str(path), size, fps=fps, macro_block_size=2, **kind
+        str(path), size, fps=fps, macro_block_size=2, **CODECS[path.suffix]
     )
     film.send(None)
     return film

@@ -27,7 +27,7 @@ from mepol.errors import ConfigError
 from mepol.finetuning import goals
 from mepol.finetuning.goals import Goal, import_goal
 from mepol.finetuning.reach import Reach, ReachVectorEnv
-from mepol.settings import GIVEN
+from mepol.settings import require_handed
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,8 @@ def register_tasks() -> None:
 
 def find_task(name: str, env: str = "", horizon: int | None = None) -> Task:
     """The task called `name`, or for `module:function` the user's own goal in the domain `env`."""
-    if name.startswith(GIVEN) or env.startswith(GIVEN):
-        shown = (name if name.startswith(GIVEN) else env).removeprefix(GIVEN)
-        raise ConfigError(f"the goal or environment {shown!r} is an object that no file holds: hand it in again")
+    require_handed("goal", name, None)
+    require_handed("env", env, None)
     if ":" in name:
         if not env:
             raise ConfigError(f"the goal {name!r} needs an environment: add --env PRESET or --env ENV_ID")

@@ -289,9 +289,12 @@ def _read_settings(path: Path) -> dict[str, Any]:
 def require_trusted(name: str, path: Path) -> None:
     """Refuse a stored `module:name` whose module would have to be imported: a stranger's file must not run code.
 
-    A module counts as trusted when it is loaded already or listed in the environment variable MEPOL_MODULES.
+    A module counts as trusted when it is loaded already or listed in the environment variable MEPOL_MODULES. The name
+    of an object that was handed in asks for no import: who needs the object is handed it again.
     """
-    module = name.partition(":")[0] if ":" in name and not name.startswith(GIVEN) else ""  # an object is never imported
+    if name.startswith(GIVEN):
+        return
+    module = name.partition(":")[0] if ":" in name else ""
     if module and module not in sys.modules and module not in os.environ.get("MEPOL_MODULES", "").split(","):
         raise RunError(
             f"{path} asks for {name!r}, which imports the module {module!r}; "

@@ -18,7 +18,19 @@ from __future__ import annotations
 
 from mepol.settings.describe import Described, describe
 from mepol.settings.names import flat_settings, hashable, with_settings
-from mepol.settings.ranges import GIVEN, above, at_least, between, check, one_of, require, require_known, widths, within
+from mepol.settings.ranges import (
+    GIVEN,
+    above,
+    at_least,
+    between,
+    check,
+    one_of,
+    require,
+    require_handed,
+    require_known,
+    widths,
+    within,
+)
 from mepol.settings.sources import Row, Rows, built, over, rows
 from mepol.settings.stored import from_json, require_plain, to_json
 
@@ -39,6 +51,7 @@ __all__ = [
     "one_of",
     "over",
     "require",
+    "require_handed",
     "require_known",
     "require_plain",
     "rows",

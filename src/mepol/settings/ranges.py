@@ -42,6 +42,15 @@ def require_known(name: str, value: object, known: Collection[str]) -> None:
         raise ConfigError(f"{name} = {shown(value)} is not one of {', '.join(map(repr, known))}")
 
 
+def require_handed(name: str, text: str, thing: object) -> None:
+    """ConfigError where the setting `text` stands for an object that was handed in, and `thing`, that object, is None.
+
+    Such a text is a name for people. It is never looked up: a file must not decide what is imported.
+    """
+    if text.startswith(GIVEN) and thing is None:
+        raise ConfigError(f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again")
+
+
 def shown(value: object, text: Callable[[Any], str] = repr) -> str:
     """`value` in an error's sentence: cut where it is long, and no fault of its own where it cannot be printed."""
     try:
