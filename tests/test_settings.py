@@ -14,6 +14,7 @@ import pytest
 from mepol.algorithm.config import AscentConfig, CriticConfig, PolicyConfig
 from mepol.errors import ConfigError
 from mepol.exploration.config import EvaluationConfig, ExploreConfig
+from mepol.exploration.explorers import explorer_kind
 from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.exploration.presets import PRESETS, starting_config
 from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig
@@ -158,7 +159,7 @@ def test_an_explorer_brings_its_own_settings_and_takes_them_away() -> None:
         with_settings(plain, {"mixture_size": 3})
     rival = with_settings(plain, {"mixture_size": 3, "explorer": "maxent"})
     assert rival.rival == MaxEntConfig(mixture_size=3)
-    assert (rival.length, plain.length) == (3, 100)
+    assert [explorer_kind(c.explorer).length(c) for c in (rival, plain)] == [3, 100]
     assert with_settings(rival, {"trpo_kl": 0.2}).rival == MaxEntConfig(mixture_size=3, trpo_kl=0.2)
     assert with_settings(rival, {"explorer": "uniform"}).rival is None
     assert from_json(ExploreConfig, to_json(rival)) == rival
@@ -204,9 +205,10 @@ def test_an_older_layout_becomes_today_s() -> None:
         "maxent": {"mixture_size": 4},
     }
     machine = MachineConfig(threads=2, env_time_limit=5.0, checkpoint_epochs=3, checkpoint_minutes=0.5)
-    assert from_json(ExploreConfig, json.dumps(old)) == ExploreConfig(env="x", machine=machine)
+    assert from_json(ExploreConfig, json.dumps(old)) == ExploreConfig(env="x", machine=machine, unit_actions=False)
     rival = from_json(ExploreConfig, json.dumps(old | {"explorer": "maxent"}))
-    assert rival == ExploreConfig(env="x", machine=machine, explorer="maxent", rival=MaxEntConfig(mixture_size=4))
+    own = MaxEntConfig(mixture_size=4)
+    assert rival == ExploreConfig(env="x", machine=machine, unit_actions=False, explorer="maxent", rival=own)
     learnt = from_json(FinetuneConfig, '{"task": "t", "threads": 2, "checkpoint_minutes": 3}')
     assert learnt.machine == MachineConfig(threads=2, checkpoint_minutes=3.0)
     for both in ({"machine": {}, "threads": 1}, {"checkpoints": [1]}, {"threads": "2"}, {"machine": 3}):
