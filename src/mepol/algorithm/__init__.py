@@ -15,7 +15,8 @@ Any nn.Module with `log_prob` and `act` is a `Policy`; `GaussianPolicy` is the p
     for epoch in itertools.islice(mepol(sample, search, ascent.climb), 100):
         print(epoch.epoch, epoch.entropy, epoch.kl)
 
-examples/loop_without_files.py runs this; docs/extending.md adds a rule, an estimator and a policy class of one's own.
+examples/loop_without_files.py runs this; docs/extending.md hands a rule, an estimator and a policy class of one's own
+to a whole exploration.
 """
 
 from mepol.algorithm.advantage import climb_by_advantage
