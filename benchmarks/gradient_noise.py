@@ -39,7 +39,8 @@ def sample(policy: GaussianPolicy, workshop: Workshop, count: int) -> tuple[list
     for number in range(count):
         seed = stream(config.seed + 1, Stream.BATCH, number)
         batch = workshop.collect(policy, config.trajectories, config.horizon, seed)
-        volume = neighbours(domain.particles(batch) / np.array(domain.widths), config.ascent.k).log_volume
+        particles = domain.particles(batch) / np.array(domain.widths)
+        volume = neighbours(particles, config.ascent.k, eps=config.ascent.eps).log_volume
         batches.append(batch)
         rewards.append(standardised(volume).reshape(config.trajectories, config.horizon))
         print(f"\rsampled {number + 1}/{count} batches", end="", flush=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import mepol
 from mepol.algorithm import KnnLandscape, Landscape
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,12 @@ HEADINGS = [section.splitlines()[0] for section in OTHERS]
 
 def blocks(section: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs without a place of their own go where the tests clean up."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("runs")))
 
 
 def ran(section: str) -> dict[str, Any]:
@@ -60,7 +67,7 @@ def test_the_example_repeats_itself() -> None:
 @pytest.mark.parametrize("section", OTHERS, ids=HEADINGS)
 def test_each_part_of_the_page_is_short_and_learns(section: str) -> None:
     (block,) = blocks(section)
-    assert len(block.splitlines()) <= 30
+    assert len([line for line in block.splitlines() if line.strip()]) <= 30
     entropies = ran(section)["entropies"]
     assert len(entropies) == 6
     assert entropies[-1] > entropies[0] + 0.3
@@ -71,7 +78,7 @@ def test_the_pages_estimator_says_what_a_histogram_does() -> None:
     (section,) = (section for section in OTHERS if section.startswith("Another estimator"))
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 2, (20_000, 2))
-    cells: Landscape = ran(section)["Cells"](x)
+    cells: Landscape = ran(section)["Cells"](x, side=0.1)
     equal = torch.full((cells.n,), 1 / cells.n, dtype=torch.float64)
     entropy, kl = cells.weighted(equal)
     assert cells.entropy() == pytest.approx(np.log(4.0), abs=0.02)
@@ -82,3 +89,30 @@ def test_the_pages_estimator_says_what_a_histogram_does() -> None:
     weights = torch.from_numpy(rng.dirichlet(np.ones(50))).requires_grad_()
     few: Landscape = ran(section)["Cells"](x[:50], side=0.5)
     assert torch.autograd.gradcheck(few.weighted, (weights,), eps=1e-8, atol=1e-5)
+
+
+def test_the_pages_explorer_is_resumed_to_the_same_bits(tmp_path: Path) -> None:
+    (section,) = (section for section in OTHERS if section.startswith("A new explorer"))
+    page = ran(section)
+    kind = page["Kind"]("tries", "random changes, the best is kept", page["Tries"])
+    settings = {**page["SIZES"], **page["CLIMB"], **page["START"], "horizon": 20, "trajectories": 4}
+    whole = mepol.explore("gridworld", **settings | {"epochs": 3}, explorer=kind, out=tmp_path / "whole")
+    mepol.explore("gridworld", **settings | {"epochs": 1}, explorer=kind, out=tmp_path / "parts")
+    parts = mepol.resume(tmp_path / "parts", length=3, explorer=kind, progress=False)
+    assert parts.finished
+    assert parts.metrics["entropy"].tolist()[:3] == whole.metrics["entropy"].tolist()[:3]
+    assert (parts.path / "policy.safetensors").read_bytes() == (whole.path / "policy.safetensors").read_bytes()
+
+
+def test_the_pages_domain_keeps_its_bounds_and_is_drawn() -> None:
+    (section,) = (section for section in OTHERS if section.startswith("An own domain"))
+    pond = ran(section)["Pond"](3, render_mode="rgb_array")
+    pond.reset(seed=0)
+    for _ in range(60):
+        states, *_ = pond.step(np.full((3, 2), 9.0))
+    assert (np.linalg.norm(states, axis=1) <= 5 + 1e-9).all()
+    assert np.linalg.norm(states, axis=1).min() > 4.9  # they were carried to the shore
+    frame = pond.render()[0]
+    assert (frame.shape, frame.dtype) == ((64, 64, 3), np.uint8)
+    row, column = np.argwhere(frame[..., 0] == 0).mean(axis=0)
+    np.testing.assert_allclose([column, 63 - row], (states[0] + 5) * 6.3, atol=3)  # above is north

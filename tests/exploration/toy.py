@@ -96,7 +96,7 @@ class Wanderer(Explorer):
         batch = self.workshop.collect(self.policy, 3, 10, stream(self.config.seed, Stream.BATCH, epoch))
         with torch.no_grad():
             self.policy.layers[-1].bias += torch.from_numpy(rng.normal(0, 0.05, 2)).float()
-        return Improvement(30, {"optimise_s": 0.0}, batch=batch)
+        return Improvement(30, batch=batch)
 
     def state(self, turn: int) -> State:
         return State({"policy": self.policy}, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -106,8 +107,10 @@ class Exploration:
             extra = {"evaluation": evaluation}
         if last:
             return Turn(row, extra=extra)
+        began = time.perf_counter()
         done = self._explorer.improve(number)
-        row = dataclasses.replace(row, **done.columns)
+        # This column says that there was an update: an explorer may leave it out, a run never does.
+        row = dataclasses.replace(row, **{"optimise_s": round(time.perf_counter() - began, 4), **done.columns})
         return Turn(row, done.samples, done.steps, batch=done.batch, extra=extra)
 
     def is_enough(self, rows: Sequence[MetricsRow]) -> bool:

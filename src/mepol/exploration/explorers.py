@@ -31,7 +31,7 @@ class Improvement:
     samples: int
     """Environment steps that it spent."""
     columns: dict[str, Any] = field(default_factory=dict)
-    """Of its row in metrics.csv; `optimise_s` says that there was an update."""
+    """Of its row in metrics.csv; `optimise_s`, where it is not among them, is the time that the epoch took."""
     steps: tuple[StepRow, ...] = ()
     """Its lines of steps.csv."""
     batch: Batch | None = None
