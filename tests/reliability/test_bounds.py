@@ -125,6 +125,32 @@ def test_a_strangers_run_is_refused_by_name(
     ledger.note("file made to be large, deep or odd", "a named error, below 1 GB and 10 s")
 
 
+ELSEWHERE: dict[str, Callable[[Path], object]] = {
+    "an environment that is not installed": lambda run: changed(
+        run / "config.json", lambda c: c.update(env="Nowhere-v7")
+    ),
+    "another environment": lambda run: changed(run / "config.json", lambda c: c.update(env="Pendulum-v1")),
+    "one without a box of actions": lambda run: changed(run / "config.json", lambda c: c.update(env="CartPole-v1")),
+    "a policy for another": lambda run: save_policy(GaussianPolicy(7, 3, (8,)), run / "policy.safetensors"),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_a_run_that_does_not_fit_its_environment_is_named_and_left_as_it_was(
+    what: str, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+) -> None:
+    run = copy(reference, tmp_path / "run")
+    ELSEWHERE[what](run)
+    before = {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
+    commands = ["video", "evaluate", "goals", *(["resume"] if "policy" not in what else [])]
+    for command in commands:
+        is_named(nursery.run([command, str(run)]))
+    assert before == {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
+    ledger.note(
+        "run whose environment is missing or another", "a named error, below 1 GB and 10 s", tried=len(commands)
+    )
+
+
 CELLS = {
     "400 digits": "1" + "0" * 400,
     "5000 digits": "9" * 5000,
