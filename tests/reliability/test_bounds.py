@@ -204,6 +204,19 @@ def test_tables_at_their_limit_cost_seconds_and_not_gigabytes(
     ledger.note("table at its size limit", "a named error, below 1 GB and 10 s", tried=4)
 
 
+@pytest.mark.parametrize("kind", ["mepol", "trpo"])
+def test_a_run_longer_than_its_table_may_be_is_refused_before_it_begins(
+    kind: str, nursery: Nursery, references: Find, tmp_path: Path
+) -> None:
+    is_named(nursery.run(argv_of(kind, tmp_path / "run", length=100_000)))
+    assert not (tmp_path / "run").exists()
+    run = copy(references(kind), tmp_path / "longer")
+    before = {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
+    turn = "--epochs" if kind == "mepol" else "--iterations"
+    is_named(nursery.run(["resume", str(run), turn, "100000"]))
+    assert before == {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
+
+
 STUDIES = {
     "a hundred million seeds": 'preset = "gridworld"\nseeds = 100000000\n',
     "a seed of 400 digits": f'preset = "gridworld"\nseeds = {10**400}\n',
