@@ -223,7 +223,9 @@ class Run:
         """
         environments = self.directory.phase.environments(self.config, self.given)
         with threads_in_force(self.config.machine), environments:
-            yield environments.of(num_envs)
+            env = environments.of(num_envs)
+            self.domain.require_fit(env)
+            yield env
 
     # --- how it looks -----------------------------------------------------------------------------------------------
 
@@ -264,6 +266,9 @@ class Run:
         actors: dict[str, Actor] = {"after": self.load(which)}
         if self.directory.policy_path("initial").is_file():
             actors = {"before": self.initial, **actors}
+        with self.working(1):  # whether the environment is here, and is the run's
+            for actor in actors.values():
+                check_fit(actor, self.domain)
         suffix = ".mp4" if path is None else Path(path).suffix
         with threads_in_force(self.config.machine):
             data = film(

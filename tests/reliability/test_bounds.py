@@ -125,6 +125,32 @@ def test_a_strangers_run_is_refused_by_name(
     ledger.note("file made to be large, deep or odd", "a named error, below 1 GB and 10 s")
 
 
+ELSEWHERE: dict[str, Callable[[Path], object]] = {
+    "an environment that is not installed": lambda run: changed(
+        run / "config.json", lambda c: c.update(env="Nowhere-v7")
+    ),
+    "another environment": lambda run: changed(run / "config.json", lambda c: c.update(env="Pendulum-v1")),
+    "one without a box of actions": lambda run: changed(run / "config.json", lambda c: c.update(env="CartPole-v1")),
+    "a policy for another": lambda run: save_policy(GaussianPolicy(7, 3, (8,)), run / "policy.safetensors"),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_a_run_that_does_not_fit_its_environment_is_named_and_left_as_it_was(
+    what: str, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+) -> None:
+    run = copy(reference, tmp_path / "run")
+    ELSEWHERE[what](run)
+    before = {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
+    commands = ["video", "evaluate", "goals", *(["resume"] if "policy" not in what else [])]
+    for command in commands:
+        is_named(nursery.run([command, str(run)]))
+    assert before == {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
+    ledger.note(
+        "run whose environment is missing or another", "a named error, below 1 GB and 10 s", tried=len(commands)
+    )
+
+
 CELLS = {
     "400 digits": "1" + "0" * 400,
     "5000 digits": "9" * 5000,
@@ -176,6 +202,19 @@ def test_tables_at_their_limit_cost_seconds_and_not_gigabytes(
     max((wide / "heatmaps").glob("*.csv")).write_text("0," * (2**25 - 100) + "0\n")
     is_named(nursery.run(["animate", str(wide)]))
     ledger.note("table at its size limit", "a named error, below 1 GB and 10 s", tried=4)
+
+
+@pytest.mark.parametrize("kind", ["mepol", "trpo"])
+def test_a_run_longer_than_its_table_may_be_is_refused_before_it_begins(
+    kind: str, nursery: Nursery, references: Find, tmp_path: Path
+) -> None:
+    is_named(nursery.run(argv_of(kind, tmp_path / "run", length=100_000)))
+    assert not (tmp_path / "run").exists()
+    run = copy(references(kind), tmp_path / "longer")
+    before = {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
+    turn = "--epochs" if kind == "mepol" else "--iterations"
+    is_named(nursery.run(["resume", str(run), turn, "100000"]))
+    assert before == {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
 
 
 STUDIES = {

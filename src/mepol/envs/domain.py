@@ -138,6 +138,17 @@ class Domain:
         """(N, D) the entropy features of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
         return features_of(batch.states[:, 1:], batch.visited(), self.features)
 
+    def require_fit(self, env: VectorEnv[Any, Any, Any]) -> None:
+        """EnvironmentFault unless `env` has as many state coordinates and actions as the domain."""
+        found = tuple(
+            int(np.prod(space.shape or ())) for space in (env.single_observation_space, env.single_action_space)
+        )
+        if found != (self.state_dim, self.action_dim):
+            raise EnvironmentFault(
+                f"the environment has {found[0]} state coordinates and {found[1]} actions, and {self.env} had "
+                f"{self.state_dim} and {self.action_dim} when this was stored: it is not the same environment"
+            )
+
     def to_json(self) -> str:
         """The text of domain.json; features that are a function are stored by name only."""
         return domain_json.write({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})

@@ -16,7 +16,7 @@ from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Position, restore
 from mepol.runs.directory import RunDirectory
 from mepol.runs.domain import load_domain
-from mepol.runs.drive import Turn, drive
+from mepol.runs.drive import Turn, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream
 from mepol.settings import with_settings
@@ -38,6 +38,7 @@ def explore(
     Everything is checked before `out` is made. Whatever stops it, `resume` goes on from its last checkpoint.
     """
     kind = kind_of(config, given)
+    require_length(EXPLORE, kind.length(config))
     with threads_in_force(config.machine), open_workshop(config, given) as workshop:
         explorer = kind.make(workshop)
         initial = explorer.policy_bytes()
@@ -67,6 +68,7 @@ def resume(
             raise ConfigError(f"epochs = {length} is not possible: {kind.name} exploration does not learn")
         run = dataclasses.replace(run, config=with_settings(run.config, {kind.length_name: length}))
     config = run.config
+    require_length(EXPLORE, kind.length(config))
     with (
         threads_in_force(config.machine),
         run.held(),

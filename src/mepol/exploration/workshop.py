@@ -72,17 +72,17 @@ class Workshop:
     def collect(self, actor: Actor, num_envs: int, horizon: int, seed: np.random.SeedSequence) -> Batch:
         """Trajectories of `actor`, one from each of `num_envs` copies."""
         env = self.env(num_envs)
-        self._require_same(env)
+        self.require_same(env)
         return collect(actor, env, horizon, seed=seed, time_limit=self.config.machine.env_time_limit)
 
     def assess(self, actor: Actor, seed: np.random.SeedSequence, protocol: Protocol | None = None) -> Assessment:
         """Measure `actor` on fresh trajectories, by default as the run itself does."""
         protocol = protocol or protocol_of(self.config)
         env = self.env(protocol.trajectories)
-        self._require_same(env)
+        self.require_same(env)
         return assess(actor, env, self.domain, protocol, seed=seed)
 
-    def _require_same(self, env: VectorEnv[Any, Any, Any]) -> None:
+    def require_same(self, env: VectorEnv[Any, Any, Any]) -> None:
         """EnvironmentFault where the environment is no longer what it was when the run began."""
         if env.single_observation_space != self.domain.space:
             raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
@@ -110,9 +110,10 @@ def open_workshop(config: ExploreConfig, given: Given = NOTHING, domain: Domain 
     """
     require_objects(config, given)
     with environments_of(config, given) as environments:
-        if domain is None:
-            domain = domain_of(environments.of(config.trajectories), config, given)
-        yield Workshop(config, environments, domain, given)
+        env = environments.of(config.trajectories)
+        workshop = Workshop(config, environments, domain or domain_of(env, config, given), given)
+        workshop.require_same(env)
+        yield workshop
 
 
 def environments_of(config: ExploreConfig, given: Given | None = None) -> Environments:

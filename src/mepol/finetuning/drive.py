@@ -20,7 +20,7 @@ from mepol.finetuning.tasks import Task, find_task, make_task
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Position, restore
 from mepol.runs.directory import RunDirectory
-from mepol.runs.drive import Turn, drive
+from mepol.runs.drive import Turn, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy, policy_bytes
 from mepol.runs.state import State
@@ -47,6 +47,7 @@ def finetune(
     start: what an exploration left, which the learner begins as or fills its memory with; None for scratch.
     task: where `config.task` is a goal that was handed in. domain: the environment -> text of domain.json.
     """
+    require_length(FINETUNE, config.iterations)
     with threads_in_force(config.machine), _workshop(config, start, task) as (env, learner):
         initial = None if start is None else policy_bytes(start)
         with RunDirectory.create(out, FINETUNE, config, domain(env), initial) as run:
@@ -73,6 +74,7 @@ def resume(
     """
     run: FinetuneRun = RunDirectory.open(path)
     config = run.config if length is None else dataclasses.replace(run.config, iterations=length)
+    require_length(FINETUNE, config.iterations)
     start = None if config.init == "none" else load_policy(run.policy_path("initial"))
     task = given if isinstance(given, Task) else None
     with threads_in_force(config.machine), run.held(), _workshop(config, start, task) as (_, learner):

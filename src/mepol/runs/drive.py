@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from mepol.algorithm.batch import Batch
-from mepol.errors import PolicyFileError
+from mepol.errors import ConfigError, PolicyFileError
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Part, Position
 from mepol.runs.directory import RunDirectory
 from mepol.runs.keeper import Keeper, Kept
 from mepol.runs.machine import MachineConfig
+from mepol.runs.phases import Phase
 from mepol.runs.policies import policy_header, with_header
 
 R = TypeVar("R")
@@ -54,6 +55,12 @@ class Job(Kept, Protocol[R]):
     def is_enough(self, rows: Sequence[R]) -> bool:
         """Whether, after these rows, the next turn is to be the last although more were asked for."""
         ...
+
+
+def require_length(phase: Phase[Any, Any], length: int) -> None:
+    """ConfigError for a run that would write more rows than anything reads back."""
+    if length >= phase.metrics.most:
+        raise ConfigError(f"{phase.turn}s = {length} is not possible: it must be below {phase.metrics.most}")
 
 
 def drive(
