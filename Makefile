@@ -26,14 +26,14 @@ test: setup lint  ## two processes of one thread each: the tests that need more 
 torture: setup  ## both phases killed, disks filled, files forged, directories spoilt, a soak: the figures of docs/reliability.md
 	OMP_NUM_THREADS=1 MEPOL_LEDGER=results/reliability.csv $(BIN)/python -m pytest -m "torture or not torture" tests/reliability
 
-lint: setup
+lint: setup  ## style, types, and which room may know which (pyproject.toml, importlinter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: setup  ## time one epoch of each domain beside its floor
-	cd benchmarks && ../$(BIN)/python -m bench
+bench: setup  ## what an epoch costs beside its floors; make bench ARGS="growth --out DIR", ARGS="memory", ARGS="--help"
+	PYTHONPATH=benchmarks $(BIN)/python -m bench $(ARGS)
 
 theory: setup  ## the table of docs/theory.md, measured
 	$(BIN)/python benchmarks/theory.py

@@ -131,7 +131,7 @@ def evaluate(
 
     run_or_policy: a run, its directory, something with `act`, or a function of (M, S) observations that gives (M, A)
     actions. what: a preset, an id or an environment, as in `explore`; a run has its own. settings: of the protocol
-    for a run (`k`, `horizon`, `pairs`); of the exploration otherwise (`features`, `horizon`, `k`).
+    (`k`, `horizon`, `pairs`, `horizons`, `mixing_threshold`); without a run those of an exploration (`features`), too.
 
     >>> import mepol
     >>> mepol.evaluate("runs/gridworld", trajectories=5).evaluation.particles
@@ -143,9 +143,10 @@ def evaluate(
         return run_or_policy.evaluate(which=which, trajectories=trajectories, seed=seed, **settings)
     if what is None:
         raise ConfigError("a policy alone has no environment: say what it acts in, mepol.evaluate(policy, 'ant')")
+    asked = {name: settings.pop(name) for name in ("pairs", "horizons", "mixing_threshold") if name in settings}
     config, given = configured(what, False, seed, None, settings.pop("features", None), None, settings)
     with threads_in_force(config.machine), open_workshop(config, given) as workshop:
-        protocol = dataclasses.replace(protocol_of(config), trajectories=trajectories)
+        protocol = dataclasses.replace(protocol_of(config), trajectories=trajectories, **asked)
         env = workshop.env(trajectories)
         return assess(run_or_policy, env, workshop.domain, protocol, seed=stream(seed, Stream.FRESH))
 

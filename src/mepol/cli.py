@@ -1,4 +1,4 @@
-"""The `mepol` command: which command is meant, and how it ends. Only it and `mepol.commands` print or exit."""
+"""The `mepol` command: which command is meant, and how it ends."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ EXTRAS = {
     **dict.fromkeys(("stable_baselines3", "sb3_contrib"), "finetune"),
     "sklearn": "rivals",
     "imageio_ffmpeg": "video",
+    **dict.fromkeys(("tensorboard", "wandb"), "log"),
 }
 """Optional module -> the extra that brings it."""
 

@@ -162,7 +162,12 @@ class Run:
             return assess(self.load(which), env, self.domain, wanted, seed=stream(seed, Stream.FRESH))
 
     def yardstick(self, name: str, *, which: str = "last", seed: int = 0) -> dict[str, float]:
-        """Measure the policy `which` by a yardstick of the field: `metra`, `single-trial` (docs/evaluation.md)."""
+        """Measure the policy `which` by a yardstick of the field: `metra`, `single-trial` (docs/evaluation.md).
+
+        >>> import mepol
+        >>> mepol.open("runs/gridworld").yardstick("single-trial").keys()
+        dict_keys(['single_trial_entropy'])
+        """
         stick, actor = find_yardstick(name), self.load(which)
         actors = {"": actor, **({"_mean_actions": MeanActor(actor)} if stick.also_mean_actions else {})}
         found: dict[str, float] = {}
@@ -205,8 +210,11 @@ class Run:
         (3, 60, 2)
         """
         actor = self.load(which)
-        check_fit(actor, self.domain.state_dim, self.domain.action_dim, self.domain.env)
+        self._check_fit(actor)
         return self._collect(actor, env, horizon, seed)
+
+    def _check_fit(self, actor: Actor) -> None:
+        check_fit(actor, self.domain.state_dim, self.domain.action_dim, self.domain.env)
 
     def _collect(self, actor: Actor, env: Any, horizon: int | None, seed: int) -> Batch:
         limit, steps = self.config.machine.env_time_limit, horizon or self.protocol.horizon
@@ -268,7 +276,7 @@ class Run:
             actors = {"before": self.initial, **actors}
         with self.working(1):  # whether the environment is here, and is the run's
             for actor in actors.values():
-                check_fit(actor, self.domain)
+                self._check_fit(actor)
         suffix = ".mp4" if path is None else Path(path).suffix
         with threads_in_force(self.config.machine):
             data = film(

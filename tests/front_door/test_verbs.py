@@ -97,6 +97,20 @@ def test_an_environment_that_no_file_holds_is_handed_in_again(tmp_path, small, m
         mepol.resume("task", length=2, goal=lambda states: states[:, 0] > -3, progress=False)
 
 
+def test_any_function_of_observations_is_measured_in_any_environment():
+    asked = {"pairs": ("x,y:-6:6:4",), "horizons": (10, 30), "k": 2, "eps": 1e-15, "horizon": 20, "threads": 1}
+
+    def away(observations):
+        return np.ones_like(observations)
+
+    found = mepol.evaluate(away, "gridworld", trajectories=5, **asked)
+    assert found.evaluation.particles == 100
+    assert found.pairs["x,y:-6:6:4"].cells >= 2
+    assert [row.h for row in found.horizons] == [10, 30]
+    with pytest.raises(ConfigError, match="say what it acts in"):
+        mepol.evaluate(away)
+
+
 def test_a_seed_is_a_number_or_a_sequence():
     env = gymnasium.make_vec("mepol/GridWorld-v0", 3)
     policy = mepol.GaussianPolicy(2, 2, (8,))

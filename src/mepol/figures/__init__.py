@@ -1,4 +1,4 @@
-"""Pictures of finished or running explorations, drawn from run directories alone."""
+"""Pictures of runs, from what their directories hold: functions that return a file's bytes, which callers write."""
 
 from __future__ import annotations
 

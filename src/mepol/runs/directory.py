@@ -157,10 +157,6 @@ class RunDirectory(Generic[C, R]):
             if table:
                 self.door.sync(table.name)
 
-    def turn_of(self, row: R) -> int:
-        """Which turn a row is of."""
-        return int(getattr(row, self.phase.turn))
-
     @property
     def is_finished(self) -> bool:
         """Whether the run has reached its end: its last row is of a policy that was measured and not improved."""

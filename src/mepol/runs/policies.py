@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import PolicyFileError
 from mepol.runs.files import Door
-from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes
+from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes, tensor_shapes
 from mepol.sampling.actors import Mixture, SquashedPolicy, UniformActor
 from mepol.sampling.collect import Actor
 
@@ -137,15 +137,6 @@ def _build_gaussian(plan: tuple[tuple[int, ...], float], tensors: Mapping[str, T
     policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1], correlation)
     policy.load_state_dict(tensors)
     return policy
-
-
-def tensor_shapes(widths: tuple[int, ...]) -> dict[str, list[int]]:
-    """Names and shapes of the tensors of a Gaussian policy with these widths."""
-    shapes: dict[str, list[int]] = {"log_std": [widths[-1]], "shift": [widths[0]], "scale": [widths[0]]}
-    for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
-        shapes[f"layers.{i}.weight"] = [fan_out, fan_in]
-        shapes[f"layers.{i}.bias"] = [fan_out]
-    return shapes
 
 
 def checked_widths(text: str, path: str | Path) -> tuple[int, ...]:

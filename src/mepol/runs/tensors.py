@@ -6,6 +6,7 @@ Nothing is allocated before name, shape, type and total size are known to be wan
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -131,3 +132,12 @@ def digest_in(data: bytes) -> str:
     """The digest in the header of what `tensor_bytes` made."""
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return str(header["__metadata__"][DIGEST])
+
+
+def tensor_shapes(widths: tuple[int, ...]) -> dict[str, list[int]]:
+    """Names and shapes of the tensors of a Gaussian policy with these widths."""
+    shapes: dict[str, list[int]] = {"log_std": [widths[-1]], "shift": [widths[0]], "scale": [widths[0]]}
+    for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
+        shapes[f"layers.{i}.weight"] = [fan_out, fan_in]
+        shapes[f"layers.{i}.bias"] = [fan_out]
+    return shapes
