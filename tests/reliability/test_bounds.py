@@ -208,12 +208,12 @@ def test_tables_at_their_limit_cost_seconds_and_not_gigabytes(
 def test_a_run_longer_than_its_table_may_be_is_refused_before_it_begins(
     kind: str, nursery: Nursery, references: Find, tmp_path: Path
 ) -> None:
-    is_named(nursery.run(argv_of(kind, tmp_path / "run", length=100_000)))
+    is_named(nursery.run(argv_of(kind, tmp_path / "run", length=100_001)))
     assert not (tmp_path / "run").exists()
     run = copy(references(kind), tmp_path / "longer")
     before = {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
     turn = "--epochs" if kind == "mepol" else "--iterations"
-    is_named(nursery.run(["resume", str(run), turn, "100000"]))
+    is_named(nursery.run(["resume", str(run), turn, "100001"]))
     assert before == {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
 
 

@@ -28,7 +28,7 @@ from mepol.runs.files import read_text
 from mepol.settings import with_settings
 
 MAX_STUDY = 1 << 20  # bytes of a study file
-MAX_RUNS = 100_000  # of a study in all
+MAX_RUNS = 10_000  # of a study in all
 
 
 @dataclass(frozen=True)

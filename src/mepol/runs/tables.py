@@ -20,7 +20,7 @@ from mepol.runs.text import cell
 
 R = TypeVar("R")
 MAX_BYTES = 1 << 26
-MAX_ROWS = 100_000
+MAX_ROWS = 100_001  # of a run of a hundred thousand epochs
 LARGEST = 1e100  # no number of a run is larger, and figures cannot show them
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from mepol.errors import ConfigError
@@ -80,10 +81,17 @@ def _build_plain(kind: Any, data: Any, where: str) -> Any:
     return data
 
 
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields; they do not change."""
+    found = get_type_hints(kind)
+    return {item.name: found[item.name] for item in dataclasses.fields(kind)}
+
+
 def _build_dataclass(kind: Any, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise ConfigError(f"{where} must be an object, not {shown(data)}")
-    hints = {item.name: get_type_hints(kind)[item.name] for item in dataclasses.fields(kind)}
+    hints = dict(_hints(kind))
     hints |= {name: slot or type(None) for name, slot in slots_of(kind, data).items()}
     if unknown := sorted(set(data) - set(hints)):
         raise ConfigError(f"{where} has no setting {shown(unknown[0])}; it has {', '.join(hints)}")
