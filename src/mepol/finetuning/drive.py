@@ -14,7 +14,7 @@ import numpy as np
 from mepol.errors import ConfigError
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.learners import LEARNERS, OffPolicy, OnPolicy
-from mepol.finetuning.rows import FINETUNE, FinetuneRow
+from mepol.finetuning.rows import FINETUNE, FinetuneRow, domain_of
 from mepol.finetuning.start import start_policy
 from mepol.finetuning.tasks import Task, find_task, make_task
 from mepol.runs.callbacks import Callback, Progress
@@ -38,7 +38,7 @@ def finetune(
     *,
     start: Any = None,
     task: Task | None = None,
-    domain: Callable[[Any], str] = lambda env: "{}",
+    domain: Callable[[Any], str] | None = None,
     callbacks: Sequence[Callback] = (),
     report: Report = lambda _: None,
 ) -> FinetuneRun:
@@ -50,7 +50,8 @@ def finetune(
     require_length(FINETUNE, config.iterations)
     with threads_in_force(config.machine), _workshop(config, start, task) as (env, learner):
         initial = None if start is None else policy_bytes(start)
-        with RunDirectory.create(out, FINETUNE, config, domain(env), initial) as run:
+        known = domain_of(env, config).to_json() if domain is None else domain(env)
+        with RunDirectory.create(out, FINETUNE, config, known, initial) as run:
             job = Finetuning(run, learner, start)
             position = job.begin()
             drive(
