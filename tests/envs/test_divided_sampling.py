@@ -142,8 +142,8 @@ class Lost(GaussianPolicy):
 
     drawn = 0
 
-    def noise(self, rows, rng):
-        noise = super().noise(rows, rng)
+    def noise(self, rows, rng, before=None):
+        noise = super().noise(rows, rng, before)
         noise[ODD] = np.nan if self.drawn == 2 else noise[ODD]
         self.drawn += 1
         return noise

@@ -76,7 +76,7 @@ def test_ends_of_single_environments_are_hidden_or_not(what: Any) -> None:
         (lambda n: lines(n + 1), r"returned 3 environments, not the 2 it was asked for"),
         (lambda n, wheels: lines(n), r"construction as .* raised TypeError: .*wheels"),
         (7, r"cannot make an environment of a int: give a Gymnasium id"),
-        ("mepol/Nowhere-v0", r"cannot make the environment 'mepol/Nowhere-v0'"),
+        ("mepol/Nowhere-v0", r"no environment is called 'mepol/Nowhere-v0'"),
     ],
 )
 def test_what_makes_no_environment_is_one_sentence(what: Any, message: str) -> None:
@@ -113,7 +113,7 @@ def test_a_single_environment_draws_or_says_that_it_cannot() -> None:
         make_single(lambda: Line(), render_mode="rgb_array")
     with pytest.raises(EnvironmentFault, match="makes batches"):
         make_single(lines)
-    with pytest.raises(EnvironmentFault, match="cannot make the environment 'mepol/Nowhere-v0'"):
+    with pytest.raises(EnvironmentFault, match="no environment is called 'mepol/Nowhere-v0'"):
         make_single("mepol/Nowhere-v0", render_mode="rgb_array")
 
 
