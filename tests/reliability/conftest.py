@@ -73,9 +73,7 @@ def reference(references: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def ledger() -> Iterator[Ledger]:
+def ledger() -> Ledger:
     """What was tried; `make torture` keeps it as results/reliability.csv."""
-    kept = Ledger()
-    yield kept
-    if target := os.environ.get("MEPOL_LEDGER"):
-        kept.write(Path(target))
+    target = os.environ.get("MEPOL_LEDGER")
+    return Ledger(Path(target) if target else None)

@@ -218,8 +218,9 @@ def copy(run: Path, to: Path) -> Path:
 
 @dataclass
 class Ledger:
-    """Counts what was tried, and what it cost."""
+    """Counts what was tried, and what it cost; kept in a file as it grows, since torture takes long."""
 
+    path: Path | None = None
     rows: dict[str, list[Any]] = field(default_factory=dict)
 
     def note(self, fault: str, message: str, *, tried: int = 1, redone: int = 0) -> None:
@@ -227,10 +228,10 @@ class Ledger:
         row = self.rows.setdefault(fault, [0, 0, message or "-"])
         row[0] += tried
         row[1] = max(row[1], redone)
-
-    def write(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="") as file:
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["fault", "tried", "turns_redone", "message"])
             writer.writerows([fault, *row] for fault, row in self.rows.items())
