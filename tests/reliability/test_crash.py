@@ -269,7 +269,7 @@ def test_resuming_may_die_in_every_rename_too(
 ) -> None:
     half = tmp_path / "half"
     assert nursery.run(explore_argv(half), at=("row", 17, "half")).code == -signal.SIGKILL
-    for n in (1, 3, 4):  # metrics, config, checkpoint; all others in torture
+    for n in (1, 3, 4):  # metrics, config, checkpoint; torture takes others by its stride
         run = copy(half, tmp_path / f"run-{n}")
         ended = nursery.run(["resume", str(run)], at=("replace", n, "before"))
         assert ended.code == -signal.SIGKILL
