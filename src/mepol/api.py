@@ -177,7 +177,7 @@ def finetune(
     >>> task.metrics["iteration"].tolist()
     [0, 1]
     """
-    start, name = _start(init)
+    start, name = _start(init, str(settings.get("which", "last")))
     explored = init if isinstance(init, Run) else Run.open(init) if _is_run(init) else None
     config, task = _task(task_or_goal, env, explored, settings)
     changes = {"seed": seed, "init": name, **settings}
@@ -208,6 +208,8 @@ def begin_finetuning(
         start = load_start(config.init, config.which)
     if explored is None and _is_run(config.init):
         explored = Run.open(config.init)
+    if explored is not None:  # a policy's actions mean what they meant where it was learnt
+        config = dataclasses.replace(config, unit_actions=explored.config.unit_actions)
 
     def domain(env: Any) -> str:
         if explored is not None:
@@ -243,14 +245,14 @@ def preset(name: str) -> Preset:
 # --- What a user hands in ---------------------------------------------------------------------------------------------
 
 
-def _start(init: Any) -> tuple[Any, str]:
-    """What acts in `init`, and its name."""
+def _start(init: Any, which: str) -> tuple[Any, str]:
+    """What acts in `init`, of a run its policy `which`, and its name."""
     if init is None:
         return None, "none"
     if isinstance(init, Run):
-        return init.policy, str(init.path)
+        return init.load(which), str(init.path)
     if isinstance(init, str | Path):
-        return load_start(str(init)), str(init)
+        return load_start(str(init), which), str(init)
     return init, f"{GIVEN}{type(init).__name__}"
 
 
