@@ -240,3 +240,20 @@ def test_brute_force_keeps_no_matrix_of_all_distances() -> None:
 def test_a_particle_more_than_memory_allows_is_not_asked_of_k() -> None:
     with pytest.raises(ParticleError, match="k = 1"):
         neighbours(np.zeros((1, 2)), 1)
+
+
+def test_a_floor_holds_coinciding_particles_apart_and_counts_them() -> None:
+    x = np.concatenate([np.zeros((5, 2)), np.random.default_rng(0).uniform(1, 2, (50, 2))])
+    near, plain = neighbours(x, 3, floor=0.01), neighbours(x, 3, eps=1e-300)
+    assert near.coinciding == 5
+    least = np.log(np.pi * 0.01**2)
+    assert np.allclose(near.log_volume[:5], least)
+    assert np.array_equal(near.log_volume[5:], plain.log_volume[5:])  # none of these is so near
+    assert plain.log_volume[5:].min() > least
+
+
+def test_with_a_floor_a_coordinate_may_stand_still() -> None:
+    x = np.column_stack([np.random.default_rng(0).uniform(size=30), np.ones(30)])
+    with pytest.raises(ParticleError, match="feature 1 is 1"):
+        neighbours(x, 2)
+    assert np.isfinite(neighbours(x, 2, floor=1e-6).log_volume).all()

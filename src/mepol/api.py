@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mepol.console.progress import telling
+from mepol.console.progress import noting, telling
 from mepol.console.screen import stdout
 from mepol.envs.coordinates import name_of
 from mepol.envs.domain import Domain
@@ -50,7 +50,8 @@ def explore(
     """Learn one policy that covers the states of `what` evenly, without any reward.
 
     what: a preset (`mepol.presets()`), a Gymnasium id, a `gymnasium.Env` class, a factory () -> Env, or a function
-    n -> VectorEnv. fast: settings that reach the same entropy in a fraction of the time, instead of the paper's.
+    n -> VectorEnv. fast: settings that reach the same entropy in a fraction of the time, instead of the paper's;
+    without a preset they are the default, and `paper_rule=True` gives the paper's.
     out: new directory of the run; by default a temporary one, which is named. features: what the entropy is of, as
     text (`"x,y"`, `"0:7"`) or as a function (N, S) states -> (N, D). callbacks: called after each epoch
     (`mepol.StopAt`). settings: any setting by its name (`k=10`, `horizon=400`, `hidden=(64, 64)`), and as objects
@@ -67,7 +68,8 @@ def explore(
     path = _place(out, "explore", progress)
     length = kind_of(config, given).length(config)
     with telling("epoch", length, shown=progress) as report:
-        run = exploring.explore(config, path, given=given, callbacks=tuple(callbacks), report=report)
+        tell = noting if progress else lambda _: None
+        run = exploring.explore(config, path, given=given, callbacks=tuple(callbacks), report=report, tell=tell)
     return Run(run, given)
 
 

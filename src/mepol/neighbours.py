@@ -43,10 +43,12 @@ class Neighbours:
 
     index:      (N, K) int64, the k nearest particles of each particle, itself excluded, nearest first.
     log_volume: (N,) float64, ln of the volume of the D-ball that reaches the k-th neighbour.
+    coinciding: particles whose ball was smaller than the floor, and was given its size.
     """
 
     index: NDArray[np.int64]
     log_volume: NDArray[np.float64]
+    coinciding: int = 0
 
     @property
     def n(self) -> int:
@@ -67,7 +69,13 @@ class Neighbours:
 
 
 def neighbours(
-    x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1, names: Sequence[str] | None = None
+    x: ArrayLike,
+    k: int,
+    *,
+    eps: float = 0.0,
+    workers: int = -1,
+    names: Sequence[str] | None = None,
+    floor: float = 0.0,
 ) -> Neighbours:
     """The k nearest neighbours of each row of `x` (N, D), exact, in memory linear in N·k.
 
@@ -75,21 +83,26 @@ def neighbours(
          With the default 0, particles that coincide with all of their k neighbours are an error.
     workers: threads of the search, -1 for all; the result does not depend on it.
     names: of the D features, for an error to speak of them.
+    floor: a distance, in the units of x, that no ball falls below: particles nearer than that are one place. Above 0
+         neither coinciding particles nor a coordinate that stands still are an error.
     """
-    points, exponent = _scaled(_checked(x, k, names))
+    points, exponent = _scaled(_checked(x, k, names, may_stand=floor > 0.0))
     dim = points.shape[1]
     tree = KDTree(points, leafsize=LEAF, balanced_tree=False) if dim <= TREE_MAX_DIM else None
     if tree and (dim <= TREE_SURE_DIM or touched_share(tree, k) <= TREE_MAX_SHARE):
         index, radius = _search_tree(tree, k, workers)
     else:
         index, radius = _search_all(points, k, workers)
-    if not eps > 0.0:
+    least = math.ldexp(floor, -exponent)
+    coinciding = int(np.count_nonzero(radius < least))
+    radius = np.maximum(radius, least)
+    if not eps > 0.0 and not floor > 0.0:
         _check_apart(points, index, radius, exponent)
     with np.errstate(divide="ignore"):
         log_volume = dim * (np.log(radius) + exponent * math.log(2.0)) + log_unit_ball(dim)
     if eps > 0.0:
         log_volume = np.logaddexp(log_volume, math.log(eps))
-    return Neighbours(index, log_volume)
+    return Neighbours(index, log_volume, coinciding)
 
 
 def log_unit_ball(dim: int) -> float:
@@ -97,7 +110,7 @@ def log_unit_ball(dim: int) -> float:
     return 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim + 1.0)
 
 
-def _checked(x: ArrayLike, k: int, names: Sequence[str] | None) -> NDArray[np.float64]:
+def _checked(x: ArrayLike, k: int, names: Sequence[str] | None, *, may_stand: bool) -> NDArray[np.float64]:
     points = np.ascontiguousarray(x, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] == 0:
         raise ParticleError(f"particles must have shape (N, D) with D >= 1, not {points.shape}")
@@ -113,7 +126,9 @@ def _checked(x: ArrayLike, k: int, names: Sequence[str] | None) -> NDArray[np.fl
             f"{n - int(finite.sum())} of {n} particles are NaN or infinite, the first is particle {row}"
         )
     flat = np.flatnonzero(points.max(axis=0) == points.min(axis=0))
-    if flat.size and flat.size < dim:  # where all are, the particles coincide, which is told with its own remedies
+    if (
+        flat.size and flat.size < dim and not may_stand
+    ):  # where all are, the particles coincide, which is told with its own remedies
         label = [f"feature {i if names is None else names[i]}" for i in flat.tolist()]
         raise ParticleError(
             ", ".join(f"{text} is {points[0, i]:g}" for text, i in zip(label, flat, strict=True))
@@ -152,7 +167,8 @@ def _check_apart(
     raise CoincidentParticlesError(
         f"{int(np.count_nonzero(radius == 0.0))} of {n} particles coincide with their k={k} nearest neighbours, "
         f"the first is particle {first}; "
-        "raise k, or add a small volume with eps (the paper's MountainCar uses 1e-15)"
+        "raise k, add a small volume with eps (the paper's MountainCar uses 1e-15), or hold them apart by "
+        "--coinciding floor"
     )
 
 

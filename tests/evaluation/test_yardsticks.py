@@ -10,6 +10,7 @@ from mepol.errors import ConfigError
 from mepol.estimators import knn_entropy
 from mepol.evaluation.assess import Protocol
 from mepol.evaluation.yardsticks import find_yardstick, floor_cells, single_trial_entropy
+from mepol.neighbours import neighbours
 
 
 def batch_of(paths: list[list[tuple[float, float]]], lengths: list[int]) -> Batch:
@@ -36,6 +37,7 @@ def test_single_trial_entropy_is_the_mean_over_trajectories() -> None:
 
     class Plane:
         features = (0, 1)
+        near = staticmethod(neighbours)
 
     found = single_trial_entropy(batch, Plane(), Protocol(horizon=200, k=4))  # type: ignore[arg-type]
     truth = [knn_entropy(states[m, 1 : n + 1], 4) for m, n in enumerate((200, 200, 100))]

@@ -184,8 +184,8 @@ def wide(tiny: Callable) -> Callable[..., ExploreConfig]:
 
 @pytest.mark.parametrize(("features", "width"), [("1", "inf"), ("0,1", "inf"), ("2", "0")])
 def test_scaling_needs_features_with_a_width(wide: Callable, tmp_path: Path, features: str, width: str) -> None:
-    with pytest.raises(ConfigError, match=rf"has width {width}: scale_features needs bounded features"):
-        explore(wide(features=features, scale_features=True), tmp_path / "run")
+    with pytest.raises(ConfigError, match=rf"has width {width}: scale_features bounds needs bounded features"):
+        explore(wide(features=features, scale_features="bounds"), tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 

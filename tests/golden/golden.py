@@ -42,11 +42,13 @@ _MAXENT = (
     *("--trpo-steps", "160"),
 )
 
+_PLAIN = ("--features", "all", "--scale-features", "off", "--coinciding", "refuse", "--heatmap-axes", "0,1")
+
 CASES: dict[str, tuple[str, ...]] = {
     "importance": ("explore", "gridworld", *_RUN, "--learning-rate", "1e-3", "--max-steps", "5", "--eps", "1e-9"),
     "sgd": ("explore", "mountain-car", *_RUN, "--optimiser", "sgd", "--learning-rate", "1e-3", "--scale-inputs"),
     "advantage": ("explore", "ant", "--fast", *_RUN, "--horizon", "12", "--features", "x,y,z"),
-    "any": ("explore", "Pendulum-v1", "--fast", *_RUN, "--no-unit-actions"),
+    "any": ("explore", "Pendulum-v1", "--fast", *_RUN, "--no-unit-actions", *_PLAIN),
     "random": ("explore", "gridworld", *_RUN, "--explorer", "random", "--eps", "1e-9"),
     "uniform": ("explore", "gridworld", *_RUN, "--explorer", "uniform", "--eps", "1e-9"),
     "maxent": ("explore", "mountain-car", *_RUN, "--explorer", "maxent", *_MAXENT),

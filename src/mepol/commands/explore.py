@@ -11,7 +11,7 @@ import tyro
 from mepol.commands.help import all_settings, first_screen
 from mepol.commands.terminal import assignment, parse_rest, parse_some, resumable
 from mepol.commands.watch import WatchArguments
-from mepol.console.progress import telling
+from mepol.console.progress import noting, telling
 from mepol.console.screen import stdout
 from mepol.console.summary import print_summary
 from mepol.errors import ConfigError
@@ -49,7 +49,9 @@ class Choices:
     """What explores."""
     fast: bool = False
     """Start from settings that reach the same entropy in a fraction of the time, instead of the paper's: tuned for
-    gridworld, mountain-car, ant and humanoid, general ones for any other preset or environment."""
+    gridworld, mountain-car, ant and humanoid, general ones for any other preset; the default where there is none."""
+    paper_rule: bool = False
+    """Without a preset: the paper's rule and network instead of what is best today."""
     help: Annotated[bool, tyro.conf.arg(aliases=["-h"])] = False
     """The settings that people use."""
     help_all: bool = False
@@ -77,7 +79,7 @@ def command(arguments: list[str]) -> None:
         raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
     name, prog = arguments[0], f"mepol explore {arguments[0]}"
     choices, rest = parse_some(Choices, arguments[1:], prog)
-    default = starting_config(name, explorer=choices.explorer, quick=choices.fast)
+    default = starting_config(name, explorer=choices.explorer, quick=choices.fast, paper_rule=choices.paper_rule)
     if choices.help or choices.help_all:
         stdout.print(_help(f"{prog} [--flag VALUE ...]", default, everything=choices.help_all))
         return
@@ -90,7 +92,7 @@ def command(arguments: list[str]) -> None:
     kind = explorer_kind(config.explorer)
     stdout.print(f"exploring {config.env}: {kind.describe(config)}")
     with resumable(out, f"mepol resume {out}"), telling("epoch", kind.length(config)) as report:
-        run = explore(config, out, callbacks=parsed.watch.callbacks(), report=report)
+        run = explore(config, out, callbacks=parsed.watch.callbacks(), report=report, tell=noting)
     print_summary(run)
 
 
@@ -109,7 +111,7 @@ def _presets() -> str:
 
 
 def _help(usage: str, default: ExploreConfig, *, everything: bool) -> str:
-    here = [row for row in describe(Choices) if row.name == "fast"]
+    here = [row for row in describe(Choices) if row.name in ("fast", "paper_rule")]
     here += [Described("out", "path", "runs/NAME-seed-S", "", "New directory for the run.", "command")]
     own = "An argument of the environment's construction, as KEY=VALUE; may be given several times."
     here += [Described("env_arg", "key=value", "", "", own, "command"), *describe(WatchArguments)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mepol.console.screen import counting
+from mepol.console.screen import counting, stdout
 from mepol.runs.callbacks import Progress
 
 
@@ -18,6 +18,11 @@ def telling(turn: str, length: int, *, shown: bool = True) -> Iterator[Callable[
         return
     with counting(turn, length) as tell:
         yield lambda p: tell(p.turn, p.length, TEXTS[p.run.phase.name](p.row), _is_kept(p))
+
+
+def noting(sentence: str) -> None:
+    """Print a sentence that a user should read once."""
+    stdout.print(f"note: {sentence}")
 
 
 def _is_kept(progress: Progress) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
@@ -15,8 +17,10 @@ from numpy.typing import NDArray
 from mepol.errors import ConfigError, EnvironmentFault
 
 Floats = NDArray[np.float64]
-Features = tuple[int, ...] | Callable[[Floats], Floats]
-"""What the entropy is taken of: coordinates by number, or a function of (N, S) states that gives (N, D)."""
+Feature = int | tuple[int, int]
+"""A coordinate by number, or two that are the cosine and the sine of an angle."""
+Features = tuple[Feature, ...] | Callable[[Floats], Floats]
+"""What the entropy is taken of: D of these, or a function of (N, S) states that gives (N, D)."""
 
 BINS = 20
 MAX_BINS = 4096  # along a side of a grid
@@ -31,8 +35,10 @@ def feature_names(env: Any, state_dim: int) -> tuple[str, ...]:
     They are an attribute of the environment, of what it wraps, or of the single environments that it steps in turn.
     """
     inner = getattr(env, "unwrapped", env)
-    single = getattr((getattr(inner, "envs", None) or [None])[0], "unwrapped", None)
-    found = (getattr(place, "feature_names", None) for place in (env, inner, single))
+    single = (getattr(inner, "envs", None) or [None])[0]
+    found = [getattr(place, "feature_names", None) for place in (env, inner)]
+    if isinstance(single, gymnasium.Env) and single.has_wrapper_attr("feature_names"):
+        found.append(single.get_wrapper_attr("feature_names"))  # the outermost wrapper that has them
     names = next((names for names in found if names is not None), None)
     if names is None:
         return tuple(str(i) for i in range(state_dim))
@@ -60,27 +66,69 @@ def name_of(thing: Any) -> str:
 # --- Features -----------------------------------------------------------------------------------------------------
 
 
-def select_features(text: str, names: Sequence[str]) -> tuple[int, ...]:
-    """Coordinates that `text` means: `all`, or a comma-separated list of names, numbers and ranges `start:stop`."""
-    if text.strip() in ("", "all"):
-        return tuple(range(len(names)))
-    chosen = [index for item in text.split(",") for index in _select(item.strip(), names)]
+def select_features(text: str, names: Sequence[str]) -> tuple[Feature, ...]:
+    """Features that `text` means: `all`, or a comma-separated list of names, numbers, ranges `start:stop` and angles.
+
+    A name that stands before a dot means all that follow it (`achieved_goal`); `-NAME`, or `not NAME`, leaves out;
+    `angle(COS,SIN)` is the angle of two coordinates.
+    """
+    chosen: list[Feature] = []
+    for number, item in enumerate(re.split(r",(?![^(]*\))", text)):
+        leaves_out, item = _without_sign(item.strip(), names)
+        if leaves_out and not number:
+            chosen.extend(range(len(names)))
+        found = range(len(names)) if item in ("", "all") else _select(item, names)
+        if leaves_out:
+            chosen = [feature for feature in chosen if feature not in found]
+        else:
+            chosen.extend(found)
     if len(set(chosen)) != len(chosen):
         raise ConfigError(f"features {text!r} name a coordinate twice")
+    if not chosen:
+        raise ConfigError(f"features {text!r} leave no coordinate")
     return tuple(chosen)
 
 
-def _select(item: str, names: Sequence[str]) -> Sequence[int]:
+def select_coordinates(text: str, names: Sequence[str]) -> tuple[int, ...]:
+    """Coordinates that `text` means: as `select_features`, without angles."""
+    chosen = select_features(text, names)
+    if angle := next((feature for feature in chosen if not isinstance(feature, int)), None):
+        raise ConfigError(f"{label_of(angle, names)} is no coordinate: name coordinates here")
+    return tuple(feature for feature in chosen if isinstance(feature, int))
+
+
+def label_of(feature: Feature, names: Sequence[str]) -> str:
+    """How a feature is called, and written in a selection."""
+    return names[feature] if isinstance(feature, int) else f"angle({names[feature[0]]},{names[feature[1]]})"
+
+
+def _without_sign(item: str, names: Sequence[str]) -> tuple[bool, str]:
+    """Whether `item` leaves out, and what."""
+    if item not in names:
+        for sign in ("-", "not "):
+            if item.startswith(sign):
+                return True, item.removeprefix(sign).strip()
+    return False, item
+
+
+def _select(item: str, names: Sequence[str]) -> Sequence[Feature]:
     if item in names:
         return [names.index(item)]
-    if len(item) > 100:
+    if len(item) > 2 * MAX_NAME:
         raise ConfigError(f"no feature is called {item[:20]!r}...")
+    if item.startswith("angle(") and item.endswith(")"):
+        ends = [index for end in item[6:-1].split(",") for index in select_coordinates(end.strip(), names)]
+        if len(ends) != 2:
+            raise ConfigError(f"{item!r} must name two coordinates, the cosine and the sine: angle(COS,SIN)")
+        return [(ends[0], ends[1])]
+    if group := [i for i, name in enumerate(names) if name.startswith(f"{item}.")]:
+        return group
     start, colon, stop = item.partition(":")
-    if colon and all(end == "" or end.isdecimal() for end in (start, stop)):
+    if colon and all(end == "" or end.isdecimal() for end in (start, stop)) and max(len(start), len(stop)) < 10:
         first, last = int(start or 0), int(stop or len(names))
         if first < last <= len(names):
             return range(first, last)
-    elif item.isdecimal() and int(item) < len(names):
+    elif item.isdecimal() and len(item) < 10 and int(item) < len(names):
         return [int(item)]
     near = get_close_matches(item, names, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -92,7 +140,11 @@ def features_of(states: Floats, where: NDArray[np.bool_], features: Features) ->
     """(N, D) features of the N states (..., S) that the mask `where` (...) marks."""
     if callable(features):
         return _computed(features, states[where])
-    chosen: Floats = states[..., list(features)][where]
+    at = [feature if isinstance(feature, int) else feature[0] for feature in features]
+    chosen: Floats = states[..., at][where]
+    for column, feature in enumerate(features):
+        if not isinstance(feature, int):
+            chosen[:, column] = np.arctan2(states[..., feature[1]][where], chosen[:, column])
     return chosen
 
 
@@ -183,7 +235,7 @@ def pair_grid(text: str, names: Sequence[str], space: Box, known: Grid | None = 
 def _axis(text: str, names: Sequence[str], space: Box, known: Grid | None) -> tuple[int, float, float, int]:
     """Coordinate, lower end, upper end and bins of one half of a pair."""
     name, *rest = text.split(":")
-    chosen = select_features(name, names)
+    chosen = select_coordinates(name, names)
     if len(chosen) != 1 or len(rest) not in (0, 2, 3):
         raise ConfigError(f"{text!r} is not a coordinate: write NAME, NAME:LOW:HIGH or NAME:LOW:HIGH:BINS")
     axis = chosen[0]

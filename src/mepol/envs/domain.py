@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
 from mepol.envs import domain_json
-from mepol.envs.contract import check_observations, check_spaces, guard
-from mepol.envs.coordinates import Features, Floats, Grid, feature_names, features_of, select_features
+from mepol.envs.contract import check_spaces
+from mepol.envs.coordinates import Features, Floats, Grid, feature_names, features_of, label_of
 from mepol.envs.domain_json import MAX_SIZE
+from mepol.envs.layout import Asked, lay_out, span
 from mepol.envs.reachable import reachable_cells
-from mepol.errors import ConfigError, EnvironmentFault, MepolError, RunError
+from mepol.envs.survey import Survey
+from mepol.errors import EnvironmentFault, MepolError, RunError
+from mepol.neighbours import Neighbours, neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,22 +53,16 @@ class Domain:
     """(bins_0, bins_1) which cells of the grid can be reached, where it is known."""
     dtypes: tuple[str, str] = ("float64", "float32")
     """Types of observations and actions."""
+    floor: float = 0.0
+    """Distance below which states are one place, in the units of `widths`; 0 where coinciding ones are a fault."""
+    notes: tuple[str, ...] = ()
+    """What was chosen for the user, one sentence each; not stored."""
 
     @staticmethod
-    def of(
-        env: VectorEnv[Any, Any, Any],
-        *,
-        name: str,
-        features: str | Callable[[Floats], Floats] = "all",
-        scale_features: bool = False,
-        heatmap_axes: str = "0,1",
-        heatmap_low: tuple[float, float] | None = None,
-        heatmap_high: tuple[float, float] | None = None,
-        heatmap_bins: tuple[int, int] = (20, 20),
-        ceiling: float | None = None,
-    ) -> Domain:
+    def of(env: VectorEnv[Any, Any, Any], *, name: str, survey: Survey | None = None, **asked: Any) -> Domain:
         """Read the spaces and resolve names, features and grid; every fault is named before anything is written.
 
+        asked: the fields of `Asked` (layout.py). survey: what random play showed, where something is left to it.
         Features given as a function are tried on the start states of one reset, which tells how many they are.
         """
         space, actions = check_spaces(env)
@@ -75,8 +72,7 @@ class Domain:
                 f"and mepol takes at most {MAX_SIZE} of each"
             )
         names = feature_names(env, space.shape[0])
-        chosen = features if callable(features) else select_features(features, names)
-        grid = _grid(space, names, heatmap_axes, heatmap_low, heatmap_high, heatmap_bins)
+        layout = lay_out(env, space, names, Asked(**asked), survey)
         return Domain(
             env=name,
             low=space.low.astype(np.float64),
@@ -84,12 +80,9 @@ class Domain:
             action_low=actions.low.astype(np.float64),
             action_high=actions.high.astype(np.float64),
             names=names,
-            features=chosen,
-            widths=_widths(env, space, names, chosen, scale_features),
-            grid=grid,
-            ceiling=ceiling,
-            reachable=None if grid is None else reachable_cells(env, grid),
+            reachable=None if layout.grid is None else reachable_cells(env, layout.grid),
             dtypes=(str(space.dtype), str(actions.dtype)),
+            **vars(layout),
         )
 
     @property
@@ -115,7 +108,7 @@ class Domain:
     @cached_property
     def bounded(self) -> NDArray[np.bool_]:
         """(S,) which coordinates have a finite range of some width."""
-        return np.asarray(_is_width(_span(self.low, self.high)))
+        return np.asarray(_is_width(span(self.low, self.high)))
 
     @property
     def middle(self) -> Floats:
@@ -132,11 +125,21 @@ class Domain:
     @property
     def feature_labels(self) -> list[str] | None:
         """Names of the entropy features, in order; None where they are a function's."""
-        return None if callable(self.features) else [self.names[i] for i in self.features]
+        return None if callable(self.features) else [label_of(feature, self.names) for feature in self.features]
 
     def particles(self, batch: Batch) -> Floats:
         """(N, D) the entropy features of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
         return features_of(batch.states[:, 1:], batch.visited(), self.features)
+
+    def search(self, batch: Batch, k: int, *, eps: float = 0.0, workers: int = -1) -> Neighbours:
+        """Neighbours of a batch's particles in the domain's units of distance; volumes in raw units whatever these."""
+        return self.near(self.particles(batch), k, eps=eps, workers=workers)
+
+    def near(self, points: Floats, k: int, *, eps: float = 0.0, workers: int = -1) -> Neighbours:
+        """The same of features (N, D)."""
+        widths = np.array(self.widths)
+        near = neighbours(points / widths, k, eps=eps, workers=workers, names=self.feature_labels, floor=self.floor)
+        return dataclasses.replace(near, log_volume=near.log_volume + np.log(widths).sum())
 
     def require_fit(self, env: VectorEnv[Any, Any, Any]) -> None:
         """EnvironmentFault unless `env` has as many state coordinates and actions as the domain."""
@@ -173,57 +176,8 @@ class Domain:
 # --- From a live environment ----------------------------------------------------------------------------------------
 
 
-def _span(low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(high - low)
-
-
 def _is_width(width: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((width > 0) & (width < np.inf))
-
-
-def _widths(
-    env: VectorEnv[Any, Any, Any], space: Box, names: tuple[str, ...], features: Features, scaled: bool
-) -> tuple[float, ...]:
-    if callable(features):
-        if scaled:
-            raise ConfigError("scale_features is not possible with a function of features: let it scale what it gives")
-        seeds: Any = list(range(env.num_envs))
-        with guard("reset"):
-            starts, _ = env.reset(seed=seeds)
-        states = check_observations(starts, (env.num_envs, *space.shape), "reset").astype(np.float64)
-        found = features_of(states, np.ones(len(states), dtype=bool), features).shape[1]
-        return tuple(1.0 for _ in range(found))
-    if not scaled:
-        return (1.0,) * len(features)
-    widths = _span(space.low, space.high)[list(features)].astype(np.float64)
-    for i, width in zip(features, widths, strict=True):
-        if not 0 < width < np.inf:
-            raise ConfigError(f"feature {names[i]!r} has width {width:g}: scale_features needs bounded features")
-    return tuple(float(width) for width in widths)
-
-
-def _grid(
-    space: Box,
-    names: tuple[str, ...],
-    axes: str,
-    low: tuple[float, float] | None,
-    high: tuple[float, float] | None,
-    bins: tuple[int, int],
-) -> Grid | None:
-    """The grid of visits. Nobody asked for one, and the range is unknown or there is but one coordinate: None."""
-    asked = axes != "0,1" or low or high
-    if len(names) < 2 and not asked:
-        return None
-    chosen = select_features(axes, names)
-    if len(chosen) != 2:
-        raise ConfigError(f"heatmap_axes = {axes!r} must name two coordinates")
-    at = list(chosen)
-    low = low or (float(space.low[at[0]]), float(space.low[at[1]]))
-    high = high or (float(space.high[at[0]]), float(space.high[at[1]]))
-    if not asked and not np.isfinite([*low, *high]).all():
-        return None
-    return Grid((chosen[0], chosen[1]), (names[chosen[0]], names[chosen[1]]), low, high, bins)
 
 
 def _box(low: Floats, high: Floats, dtype: str) -> Box:

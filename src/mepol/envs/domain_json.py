@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mepol.envs.coordinates import MAX_BINS, MAX_NAME, Absent, Floats, Grid, name_of
+from mepol.envs.coordinates import MAX_BINS, MAX_NAME, Absent, Feature, Floats, Grid, name_of
 
 FORMAT = "mepol-domain-1"
 MAX_SIZE = 100_000  # coordinates of an observation, of an action, and features
 MAX_TEXT = 64 * 2**20  # characters
 DTYPES = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 KEYS = ("format", "env", "observations", "actions", "names", "features", "widths", "grid", "ceiling", "reachable")
+LATER = {"floor": 0.0}  # keys that an earlier version did not write, and what they then mean
 GRID_KEYS = ("axes", "low", "high", "bins")
 
 
@@ -36,6 +37,7 @@ def write(fields: dict[str, Any]) -> str:
         "names": fields["names"],
         "features": {"given": name_of(features)} if callable(features) else features,
         "widths": fields["widths"],
+        "floor": fields["floor"],
         "grid": None if grid is None else {key: getattr(grid, key) for key in GRID_KEYS},
         "ceiling": ceiling if ceiling is not None and math.isfinite(ceiling) else None,
         "reachable": None if mask is None else base64.b64encode(np.packbits(mask).tobytes()).decode(),
@@ -52,7 +54,8 @@ def read(text: str) -> dict[str, Any]:
     """The fields of a Domain that `write` wrote; a ValueError says what is wrong with anything else."""
     if len(text) > MAX_TEXT:
         raise ValueError(f"it has {len(text)} characters, more than {MAX_TEXT}")
-    content = _object(json.loads(text, parse_constant=_no_constant), KEYS, "it")
+    content = json.loads(text, parse_constant=_no_constant)
+    content = _object({**LATER, **content} if isinstance(content, dict) else content, (*KEYS, *LATER), "it")
     if content["format"] != FORMAT:
         raise ValueError(f"its format is {content['format']!r:.40}, not {FORMAT!r}")
     low, high, observed = _range(content["observations"], "observations")
@@ -63,6 +66,9 @@ def read(text: str) -> dict[str, Any]:
     widths = tuple(_number(w, "widths") for w in _list(content["widths"], "widths", *count))
     if not all(width > 0 for width in widths):
         raise ValueError("its widths must be above 0")
+    floor = _number(content["floor"], "floor")
+    if floor < 0:
+        raise ValueError("its floor must not be below 0")
     grid = None if content["grid"] is None else _grid(content["grid"], names)
     return {
         "env": _text(content["env"], "env", 10_000),
@@ -73,6 +79,7 @@ def read(text: str) -> dict[str, Any]:
         "names": names,
         "features": features,
         "widths": widths,
+        "floor": floor,
         "grid": grid,
         "ceiling": None if content["ceiling"] is None else _number(content["ceiling"], "ceiling"),
         "reachable": None if content["reachable"] is None else _mask(content["reachable"], grid),
@@ -133,13 +140,20 @@ def _range(value: Any, what: str) -> tuple[Floats, Floats, str]:
     return low, high, content["dtype"]
 
 
-def _features(value: Any, size: int) -> tuple[int, ...] | Absent:
+def _features(value: Any, size: int) -> tuple[Feature, ...] | Absent:
     if isinstance(value, dict):
         return Absent(_text(_object(value, ("given",), "its features")["given"], "features"))
-    features = tuple(_whole(i, "features", 0, size - 1) for i in _list(value, "features", 1, size))
+    features = tuple(_feature(item, size) for item in _list(value, "features", 1, size))
     if len(set(features)) != len(features):
         raise ValueError("its features name a coordinate twice")
     return features
+
+
+def _feature(value: Any, size: int) -> Feature:
+    if isinstance(value, list):
+        first, second = (_whole(i, "features", 0, size - 1) for i in _list(value, "angles", 2, 2))
+        return first, second
+    return _whole(value, "features", 0, size - 1)
 
 
 def _grid(value: Any, names: tuple[str, ...]) -> Grid:

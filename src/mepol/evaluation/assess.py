@@ -86,6 +86,6 @@ def assess(
     return Assessment(
         evaluation=measure_states(batch, domain, **search),
         pairs={text: measure_cells(batch, grids[text], masks[text]) for text in grids},
-        horizons=tuple(horizon_curve(whole, protocol.horizons, features=domain.features, **search)),
+        horizons=tuple(horizon_curve(whole, protocol.horizons, features=domain.features, near=domain.near, **search)),
         mixing=mixing_time(whole, grid, threshold=threshold) if threshold and grid is not None else None,
     )

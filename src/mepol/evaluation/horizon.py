@@ -8,7 +8,7 @@ many trajectories: with M of them, k must be well below M.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,8 @@ from scipy.special import ndtri
 from mepol.algorithm.batch import Batch
 from mepol.envs.coordinates import Features, Grid, cells_of, features_of
 from mepol.errors import ConfigError, ParticleError
-from mepol.estimators import knn_entropy
+from mepol.estimators import entropy
+from mepol.neighbours import Neighbours, neighbours
 
 MAX_PARTICLES = 100_000  # of one average entropy; more are thinned at random, which leaves the estimate consistent
 
@@ -43,8 +44,12 @@ def horizon_curve(
     eps: float = 0.0,
     seed: int = 0,
     workers: int = -1,
+    near: Callable[..., Neighbours] = neighbours,
 ) -> list[HorizonRow]:
-    """H(d_h) and H(d̄_h) at each of `horizons`, on the chosen features; `workers`: threads of the search."""
+    """H(d_h) and H(d̄_h) at each of `horizons`, on the chosen features.
+
+    workers: threads of the search; near: who searches, in units of its own (`Domain.near`).
+    """
     longest = batch.actions.shape[1]
     if bad := [h for h in horizons if not 1 <= h <= longest]:
         raise ConfigError(f"horizon = {bad[0]} is not possible: it must be from 1 to the {longest} steps sampled")
@@ -56,7 +61,7 @@ def horizon_curve(
                 f"{len(at)} trajectories reach step {h}, and their entropy needs more than k = {k}; "
                 "sample more trajectories, or lower k"
             )
-        step, average = (knn_entropy(states, k, eps=eps, workers=workers) for states in (at, until))
+        step, average = (entropy(near(states, k, eps=eps, workers=workers)) for states in (at, until))
         rows.append(HorizonRow(h, step, len(at), average, len(until)))
     return rows
 

@@ -11,7 +11,7 @@ from mepol.algorithm.batch import Batch
 from mepol.envs.coordinates import Grid
 from mepol.envs.domain import Domain
 from mepol.envs.reachable import coverage
-from mepol.estimators import knn_entropy
+from mepol.estimators import entropy
 from mepol.evaluation.visits import discrete_entropy, visit_counts
 
 
@@ -24,7 +24,7 @@ class Evaluation:
     k: int
     """Neighbours of the index."""
     index: float
-    """Entropy index, nats: Eq. 1 over the entropy features, Euclidean and raw."""
+    """Entropy index, nats: Eq. 1 over the entropy features, with the domain's units of distance, volumes raw."""
     discrete_entropy: float | None = None
     """Mean over trajectories of each one's histogram entropy, nats: the paper's discrete entropy."""
     pooled_entropy: float | None = None
@@ -39,7 +39,7 @@ class Evaluation:
 
 def measure_states(batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: int = -1) -> Evaluation:
     """What the trajectories of `batch` cover of `domain`: its features' entropy, and the cells of its grid."""
-    index = knn_entropy(domain.particles(batch), k, eps=eps, workers=workers, names=domain.feature_labels)
+    index = entropy(domain.search(batch, k, eps=eps, workers=workers))
     if domain.grid is None:
         return Evaluation(batch.size, k, index)
     seen = measure_cells(batch, domain.grid, domain.reachable)

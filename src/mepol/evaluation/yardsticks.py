@@ -16,7 +16,7 @@ from mepol.algorithm.batch import Batch
 from mepol.envs.coordinates import features_of
 from mepol.envs.domain import Domain
 from mepol.errors import ConfigError
-from mepol.estimators import knn_entropy
+from mepol.estimators import entropy
 from mepol.evaluation.assess import Protocol
 
 
@@ -44,7 +44,7 @@ def single_trial_entropy(batch: Batch, domain: Domain, protocol: Protocol) -> fl
         features_of(states[m : m + 1], visited[m : m + 1], domain.features) for m in range(len(states))
     ]  # (T, D) each
     search = {"eps": protocol.eps, "workers": protocol.workers}
-    return float(np.mean([knn_entropy(p, protocol.k, **search) for p in particles]))  # type: ignore[arg-type]
+    return float(np.mean([entropy(domain.near(p, protocol.k, **search)) for p in particles]))  # type: ignore[arg-type]
 
 
 def _plane(domain: Domain) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ def _plane(domain: Domain) -> tuple[int, ...]:
         return domain.grid.axes
     if callable(domain.features):
         raise ConfigError("the yardstick metra needs a plane: give --heatmap-axes and its range when exploring")
-    return tuple(domain.features[:2])
+    return tuple(feature if isinstance(feature, int) else feature[0] for feature in domain.features[:2])
 
 
 YARDSTICKS: dict[str, Yardstick] = {

@@ -10,8 +10,7 @@ from mepol.envs.coordinates import name_of
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Kind, explorer_kind
-from mepol.exploration.presets import fast as fast_of
-from mepol.exploration.presets import starting_config
+from mepol.exploration.presets import general, starting_config
 from mepol.exploration.workshop import Given
 from mepol.settings import GIVEN, with_settings
 
@@ -35,6 +34,7 @@ def configured(
 ) -> tuple[ExploreConfig, Given]:
     """Settings and objects of an exploration. An object stands in the settings by its name alone."""
     changes: dict[str, Any] = {"seed": seed, **settings}
+    paper_rule = bool(changes.pop("paper_rule", False))
     objects: dict[str, Any] = {}
     for name, (setting, kind, title) in OBJECTS.items():
         if name in changes and not isinstance(changes[name], str):
@@ -48,11 +48,11 @@ def configured(
             objects["features"], changes["features"] = features, f"{GIVEN}{name_of(features)}"
     explorer = str(changes.pop("explorer", "mepol"))
     if isinstance(what, str):
-        config = starting_config(what, explorer=explorer, quick=fast)
+        config = starting_config(what, explorer=explorer, quick=fast, paper_rule=paper_rule)
     else:
         objects["env"] = what
         config = with_settings(ExploreConfig(env=f"{GIVEN}{name_of(what)}"), {"explorer": explorer})
-        config = fast_of("", config) if fast else config
+        config = general(config, paper_rule=paper_rule)
     if env_kwargs:
         changes["env_kwargs"] = dict(env_kwargs)
     if epochs is not None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import tyro
 
 from mepol.algorithm.config import AscentConfig, CriticConfig, PolicyConfig
+from mepol.envs.layout import Coinciding, Scaling
 from mepol.runs.machine import MachineConfig, machine_apart
 from mepol.settings import at_least, check, one_of, require, require_plain, within
 
@@ -29,9 +30,11 @@ class EvaluationConfig:
     evaluation_trajectories: Annotated[int, within(1, 10**6)] = 100
     """Fresh trajectories an evaluation."""
     heatmap_axes: str = "0,1"
-    """The two observation coordinates of heatmaps and discrete entropies, by name or number."""
+    """The two observation coordinates of heatmaps and discrete entropies, by name or number; `auto` for the two
+    that reach furthest in random play."""
     heatmap_low: tuple[float, float] | None = None
-    """Lower ends of their ranges; outer bins absorb what lies outside. By default the observation space's."""
+    """Lower ends of their ranges; outer bins absorb what lies outside. By default the observation space's, or with
+    `auto`, where that is unbounded, from random play."""
     heatmap_high: tuple[float, float] | None = None
     """Upper ends of their ranges."""
     heatmap_bins: Annotated[tuple[int, int], within(1, 4096)] = (20, 20)
@@ -50,9 +53,14 @@ class ExploreConfig:
     env_kwargs: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     """Arguments of its construction, by name: plain values that JSON can hold."""
     features: str = "all"
-    """Observation coordinates whose entropy is maximised, by name or number: `all`, `x,y`, `0:7`, `0:3,yaw`."""
-    scale_features: bool = False
-    """Measure distances in units of each feature's bounds; entropies are still reported in raw units."""
+    """Observation coordinates whose entropy is maximised, by name or number: `all`, `x,y`, `0:7`, `0:3,yaw`,
+    `achieved_goal`, `all,-19`, `angle(0,1),2`; `auto` for all that random play moves, angles as such."""
+    scale_features: Scaling = "off"
+    """Units of distance: raw, of each feature's bounds, of its spread in random play, or the latter where spreads
+    differ much (auto); entropies are in raw units whatever these."""
+    coinciding: Coinciding = "refuse"
+    """Particles that coincide with their k nearest: an error (the paper's, see eps), or held apart by a floor of one
+    ten-thousandth of the features' spread, and counted in metrics.csv."""
     horizon: Annotated[int, at_least(1)] = 500
     """T, steps a trajectory."""
     trajectories: Annotated[int, at_least(1)] = 20
@@ -92,6 +100,8 @@ class ExploreConfig:
         """Settings as they were stored when every run had those of the machine and of MaxEnt among its own."""
         if "threads" in data:  # made before actions had units of their own
             data = {"unit_actions": False, **data}
+        if isinstance(data.get("scale_features"), bool):
+            data = {**data, "scale_features": "bounds" if data["scale_features"] else "off"}
         data = machine_apart(data)
         if "maxent" in data:
             rival = data.pop("maxent")

@@ -32,14 +32,16 @@ def explore(
     given: Given = NOTHING,
     callbacks: Sequence[Callback] = (),
     report: Report = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> ExploreRun:
     """Run the whole exploration of `config` into the new directory `out`; returns the finished run.
 
     Everything is checked before `out` is made. Whatever stops it, `resume` goes on from its last checkpoint.
+    tell: takes the sentences that a user should read once: what was chosen for them, what is odd.
     """
     kind = kind_of(config, given)
     require_length(EXPLORE, kind.length(config))
-    with threads_in_force(config.machine), open_workshop(config, given) as workshop:
+    with threads_in_force(config.machine), open_workshop(config, given, tell=tell) as workshop:
         explorer = kind.make(workshop)
         initial = explorer.policy_bytes()
         with RunDirectory.create(out, EXPLORE, config, workshop.domain.to_json(), initial) as run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
 from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.exploration.workshop import Workshop
-from mepol.neighbours import neighbours
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import Actor
@@ -43,6 +41,8 @@ class MepolExplorer(Explorer):
         self._watch = Watch(config.ascent, self._rule)
         self._clock = Stopwatch()
         self._batch: Batch | None = None
+        self._coinciding: int | None = None
+        self._told = False
         self._epochs: Iterator[Epoch] | None = None
 
     def actor(self) -> Actor:
@@ -56,9 +56,8 @@ class MepolExplorer(Explorer):
         with self._clock.time("epoch"):
             update = next(self._epochs)
         self._watch.check(update)
-        return Improvement(
-            update.particles, columns_of(update, self._clock.take(), self.config), steps_of(update), self._batch
-        )
+        columns = {**columns_of(update, self._clock.take(), self.config), "coinciding": self._coinciding}
+        return Improvement(update.particles, columns, steps_of(update), self._batch)
 
     def state(self, turn: int) -> State:
         """The policy, the critic where the rule has one, and their optimiser."""
@@ -82,7 +81,19 @@ class MepolExplorer(Explorer):
     def _search(self, batch: Batch) -> Landscape:
         objective = self.workshop.given.objective
         with self._clock.time("knn"):
-            return search(batch, self.domain, self.config) if objective is None else objective(batch, self.domain)
+            if objective is not None:
+                own: Landscape = objective(batch, self.domain)
+                return own
+            landscape = search(batch, self.domain, self.config)
+        if self.domain.floor:
+            self._coinciding = landscape.near.coinciding
+            if self._coinciding and not self._told:
+                self._told = True
+                self.workshop.tell(
+                    f"{self._coinciding} of {landscape.n} particles lie nearer than {self.domain.floor:.1g} to their "
+                    "k-th neighbour, and count as that far (column coinciding of metrics.csv)"
+                )
+        return landscape
 
 
 def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
@@ -123,15 +134,8 @@ def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, rea
 
 def search(batch: Batch, domain: Domain, config: ExploreConfig) -> KnnLandscape:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
-    widths = np.array(domain.widths)
-    near = neighbours(
-        domain.particles(batch) / widths,
-        config.ascent.k,
-        eps=config.ascent.eps,
-        workers=config.machine.cores,
-        names=domain.feature_labels,
-    )
-    return KnnLandscape(dataclasses.replace(near, log_volume=near.log_volume + np.log(widths).sum()))
+    ascent = config.ascent
+    return KnnLandscape(domain.search(batch, ascent.k, eps=ascent.eps, workers=config.machine.cores))
 
 
 def columns_of(update: Epoch, seconds: dict[str, float], config: ExploreConfig) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
+import gymnasium
+
 from mepol.envs import gridworld, gridworld_200d, mountain_car
 from mepol.envs.names import advice, is_known, resolve
 from mepol.errors import ConfigError
@@ -213,6 +215,9 @@ _CRITIC = (
 )
 # Where nothing was tuned (docs/performance.md, "Any environment"): the critic's, and bounded inputs to one scale too.
 _GENERAL = (*_CRITIC, *rows(_OURS, scale_inputs=True))
+# Where nothing is known of the environment: what random play shows of it (envs/survey.py).
+_UNKNOWN = rows(_OURS, features="auto", scale_features="auto", coinciding="floor", heatmap_axes="auto")
+_EPOCH_STEPS, _MEASURED_STEPS = 10_000, 20_000  # of a batch, and of an evaluation, as nearly as whole episodes allow
 _FAST: dict[str, Rows] = {
     "gridworld": (*_SMALL, *rows(_OURS, learning_rate=1.5e-4, epochs=40)),
     "mountain-car": (*_SMALL, *rows(_OURS, learning_rate=3e-4, k=50, eps=1e-6, epochs=150)),
@@ -232,6 +237,30 @@ def fast(name: str, config: ExploreConfig) -> ExploreConfig:
     return built(config, _FAST.get(name, _GENERAL))
 
 
+def general(config: ExploreConfig, *, limit: int | None = None, paper_rule: bool = False) -> ExploreConfig:
+    """The start in an environment that has no preset: what is best there today, or with the paper's rule.
+
+    limit: steps of its episodes, where they have a limit: the horizon.
+    """
+    found: list[Row] = [*_UNKNOWN]
+    if limit is not None:
+        measured = min(100, max(10, round(_MEASURED_STEPS / limit)))
+        found += rows("the environment's own limit", horizon=limit)
+        found += rows(_OURS, trajectories=min(100, max(10, round(_EPOCH_STEPS / limit))))
+        found += rows(_OURS, evaluation_trajectories=measured)
+    if not paper_rule and config.rival is None:  # a rival has its own policy and its own rule
+        found += _GENERAL
+    return built(config, found)
+
+
+def limit_of(what: Any) -> int | None:
+    """Steps of an episode of what makes an environment, where Gymnasium knows of a limit."""
+    if not isinstance(what, str) or what not in gymnasium.registry:
+        return None
+    limit = gymnasium.spec(what).max_episode_steps
+    return None if limit is None or limit < 1 else int(limit)
+
+
 def preset(name: str) -> Preset:
     """The preset called `name`, or a ConfigError that suggests the nearest."""
     if name in PRESETS:
@@ -241,16 +270,20 @@ def preset(name: str) -> Preset:
     raise ConfigError(f"no preset or environment called {name!r}; {hint}presets: {', '.join(PRESETS)}")
 
 
-def starting_config(name: str, *, explorer: str = "mepol", quick: bool = False) -> ExploreConfig:
+def starting_config(
+    name: str, *, explorer: str = "mepol", quick: bool = False, paper_rule: bool = False
+) -> ExploreConfig:
     """What a run of a preset, or of any other environment (envs/names.py), starts from before its own settings.
 
-    quick: the settings of `fast`; a preset that is fast already stays as it is.
+    quick: the settings of `fast`; a preset that is fast already stays as it is, and without a preset they are the
+    default. paper_rule: the paper's rule instead, as the presets that are not fast have it.
     """
+    if quick and paper_rule:
+        raise ConfigError("fast and paper_rule exclude each other: leave one out")
     if name in PRESETS:
         config = PRESETS[name].config_for(explorer)
-    else:
-        if ":" not in name and not is_known(name):
-            raise ConfigError(f"no preset or environment is called {name!r}; {advice(name, PRESETS)}")
-        resolve(name)
-        config = with_settings(ExploreConfig(env=name), {"explorer": explorer})
-    return fast(name, config) if quick and not name.endswith("-fast") else config
+        return fast(name, config) if quick and not name.endswith("-fast") else config
+    if ":" not in name and not is_known(name):
+        raise ConfigError(f"no preset or environment is called {name!r}; {advice(name, PRESETS)}")
+    config = with_settings(ExploreConfig(env=name), {"explorer": explorer})
+    return general(config, limit=limit_of(resolve(name)), paper_rule=paper_rule)

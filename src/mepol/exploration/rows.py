@@ -30,6 +30,7 @@ class MetricsRow:
     discrete_entropy: float | None = None
     pooled_entropy: float | None = None
     cells: int | None = None
+    coinciding: int | None = None  # particles of the batch that were held apart by the floor
 
 
 @dataclass(frozen=True, slots=True)

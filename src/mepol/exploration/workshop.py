@@ -12,12 +12,18 @@ from gymnasium.vector import VectorEnv
 
 from mepol.algorithm.batch import Batch
 from mepol.envs.domain import Domain
+from mepol.envs.layout import Asked
 from mepol.envs.make import Environments
+from mepol.envs.survey import Survey
 from mepol.errors import ConfigError, EnvironmentFault
 from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.exploration.config import ExploreConfig
+from mepol.runs.streams import Stream, stream
+from mepol.sampling.actors import random_play
 from mepol.sampling.collect import Actor, collect
 from mepol.settings import GIVEN, require_handed
+
+SURVEYED, SURVEY_STEPS = 10, 500  # trajectories of random play, and steps of each, at most
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class Workshop:
     environments: Environments
     domain: Domain
     given: Given
+    tell: Callable[[str], None] = lambda _: None
+    """Takes a sentence for the user."""
 
     def env(self, num_envs: int) -> VectorEnv[Any, Any, Any]:
         """`num_envs` copies of the environment; the same ones each time."""
@@ -103,15 +111,25 @@ def protocol_of(config: ExploreConfig, trajectories: int | None = None) -> Proto
 
 
 @contextmanager
-def open_workshop(config: ExploreConfig, given: Given = NOTHING, domain: Domain | None = None) -> Iterator[Workshop]:
+def open_workshop(
+    config: ExploreConfig,
+    given: Given = NOTHING,
+    domain: Domain | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Iterator[Workshop]:
     """The environments of a run; every fault of settings and environment is named here, before anything is written.
 
-    domain: what is stored of it, for a run that exists; else it is read off the environment.
+    domain: what is stored of it, for a run that exists; else it is read off the environment, and `tell` is told what
+    was chosen for the user.
     """
     require_objects(config, given)
     with environments_of(config, given) as environments:
         env = environments.of(config.trajectories)
-        workshop = Workshop(config, environments, domain or domain_of(env, config, given), given)
+        if domain is None:
+            domain = domain_of(env, config, given, survey_of(environments, config, given))
+            for note in domain.notes:
+                tell(note)
+        workshop = Workshop(config, environments, domain, given, tell)
         workshop.require_same(env)
         yield workshop
 
@@ -130,14 +148,34 @@ def environments_of(config: ExploreConfig, given: Given | None = None) -> Enviro
     )
 
 
-def domain_of(env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given = NOTHING) -> Domain:
+def domain_of(
+    env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given = NOTHING, survey: Survey | None = None
+) -> Domain:
     """What `env` says of itself under the settings of a run."""
+    return Domain.of(env, name=config.env, survey=survey, **vars(_asked(config, given)))
+
+
+def survey_of(environments: Environments, config: ExploreConfig, given: Given = NOTHING) -> Survey | None:
+    """Random play, where the settings leave something to it; the same for every seed, so that runs can be compared."""
+    return play(environments, config) if _asked(config, given).needs_survey else None
+
+
+def play(environments: Environments, config: ExploreConfig, steps: int = SURVEY_STEPS) -> Survey:
+    """Random play: a few trajectories of at most `steps` steps, uniform over the actions where these are bounded."""
+    env = environments.of(SURVEYED)
+    actor = random_play(env)
+    horizon = min(config.horizon, steps)
+    batch = collect(actor, env, horizon, seed=stream(0, Stream.SURVEY), time_limit=config.machine.env_time_limit)
+    least = int(batch.lengths.min())  # where episodes may end early: as far as all of them go
+    return Survey(batch.states[:, : least + 1])
+
+
+def _asked(config: ExploreConfig, given: Given) -> Asked:
     evaluation = config.evaluation
-    return Domain.of(
-        env,
-        name=config.env,
+    return Asked(
         features=config.features if given.features is None else given.features,
         scale_features=config.scale_features,
+        coinciding=config.coinciding,
         heatmap_axes=evaluation.heatmap_axes,
         heatmap_low=evaluation.heatmap_low,
         heatmap_high=evaluation.heatmap_high,

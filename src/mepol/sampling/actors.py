@@ -84,6 +84,29 @@ class UniformActor:
         return drawn.astype(np.float32)
 
 
+@dataclass(frozen=True)
+class NormalActor:
+    """Standard normal actions, whatever the state: random play where the actions have no bounds.
+
+    action_dim: A.
+    """
+
+    action_dim: int
+
+    def act(
+        self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
+    ) -> NDArray[np.float32]:
+        """(M, S) observations -> (M, A) actions; zeros when deterministic."""
+        shape = (*np.shape(obs)[:-1], self.action_dim)
+        return np.zeros(shape, np.float32) if deterministic else rng.standard_normal(shape, dtype=np.float32)
+
+
+def random_play(env: VectorEnv[Any, Any, Any]) -> Actor:
+    """Actions that know nothing: uniform over the action space of `env`, or standard normal where it has no bounds."""
+    box = check_spaces(env)[1]
+    return UniformActor.over(box) if box.is_bounded() else NormalActor(box.shape[0])
+
+
 class _Choosing(ABC):
     """An actor that first chooses, a component or a skill for each row."""
 

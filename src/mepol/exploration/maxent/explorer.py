@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mepol.algorithm.policy import GaussianPolicy
-from mepol.envs.coordinates import select_features
+from mepol.envs.coordinates import select_coordinates
 from mepol.errors import CheckpointError, ConfigError
 from mepol.exploration.explorers import Explorer, Improvement
 from mepol.exploration.learner import input_scaling
@@ -35,7 +35,7 @@ class MaxEntExplorer(Explorer):
         config, domain = self.config, self.domain
         if not config.ignore_termination:
             raise ConfigError("ignore_termination = False is not possible: MaxEnt rolls on past the end of episodes")
-        self._features = select_features(config.rival.density_features, domain.names)
+        self._features = select_coordinates(config.rival.density_features, domain.names)
         uniform = UniformActor.over(domain.action_space)
         self.mixture = Mixture(uniform, (), mixture_weights(1, "uniform"), config.rival.mixture_draw)
         self._roll_s = 0.0
