@@ -104,9 +104,9 @@ class Room(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> Any:
         assert self.action_space.contains(action)
-        move = 0.3 * (action - 2.0) / 5.0
-        self.at = np.clip(self.at + move, 0.0, [4.0, 2.0])
-        self.speed = 1e4 * float(np.linalg.norm(move))
+        before = self.at
+        self.at = np.clip(before + 2.0 * (action - 2.0) / 5.0, 0.0, [4.0, 2.0])
+        self.speed = 1e4 * float(np.linalg.norm(self.at - before))
         return self._seen(), 0.0, False, False, {}
 
     def _seen(self) -> Any:
