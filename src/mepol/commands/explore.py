@@ -19,9 +19,10 @@ from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import explore
 from mepol.exploration.explorers import explorer_kind
 from mepol.exploration.presets import PRESETS, starting_config
+from mepol.exploration.study import read_study
 from mepol.settings import Described, describe, with_settings
 
-USAGE = "mepol explore PRESET|ENV_ID [--fast] [--explorer NAME] [--flag VALUE ...] [--out DIR]"
+USAGE = "mepol explore PRESET|ENV_ID|FILE.toml [--fast] [--explorer NAME] [--flag VALUE ...] [--out DIR]"
 WHAT = "Learn one policy that covers the environment's states evenly, without any reward."
 COMMON = (
     *("fast", "explorer", "seed", "epochs", "horizon", "trajectories", "features", "k", "kl_threshold"),
@@ -79,7 +80,10 @@ def command(arguments: list[str]) -> None:
         raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
     name, prog = arguments[0], f"mepol explore {arguments[0]}"
     choices, rest = parse_some(Choices, arguments[1:], prog)
-    default = starting_config(name, explorer=choices.explorer, quick=choices.fast, paper_rule=choices.paper_rule)
+    if name.endswith(".toml"):
+        default = _from_file(name, choices)
+    else:
+        default = starting_config(name, explorer=choices.explorer, quick=choices.fast, paper_rule=choices.paper_rule)
     if choices.help or choices.help_all:
         stdout.print(_help(f"{prog} [--flag VALUE ...]", default, everything=choices.help_all))
         return
@@ -96,9 +100,20 @@ def command(arguments: list[str]) -> None:
     print_summary(run)
 
 
+def _from_file(name: str, choices: Choices) -> ExploreConfig:
+    """The settings in a TOML file of one variant (study.py), as `mepol calibrate --write` makes it."""
+    if choices != Choices(help=choices.help, help_all=choices.help_all):
+        raise ConfigError(f"{name} says itself what explores, and how: leave out --fast, --paper-rule and --explorer")
+    variants = list(read_study(Path(name)).variants.values())
+    if len(variants) != 1:
+        raise ConfigError(f"{name} has {len(variants)} variants, which is a study: mepol sweep {name}")
+    return variants[0]
+
+
 def _label(name: str, config: ExploreConfig, fast: bool) -> str:
     """What the run's directory is called, but for the seed."""
     quick = "-fast" if fast and not name.endswith("-fast") else ""
+    name = Path(name).stem if name.endswith(".toml") else name
     return name.replace("/", "-") + quick + ("" if config.explorer == "mepol" else f"-{config.explorer}")
 
 

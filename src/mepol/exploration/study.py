@@ -23,7 +23,7 @@ from typing import Any
 
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.presets import preset
+from mepol.exploration.presets import preset, starting_config
 from mepol.runs.files import read_text
 from mepol.settings import with_settings
 
@@ -117,7 +117,8 @@ def _config(name: Any, env: Any, settings: dict[str, Any]) -> ExploreConfig:
     if isinstance(name, str):
         return preset(name).config_for(settings.get("explorer", "mepol"), settings)
     if isinstance(env, str) and name is None:
-        return with_settings(ExploreConfig(env=env), settings)
+        start = starting_config(env, explorer=settings.get("explorer", "mepol"))
+        return with_settings(start, {key: value for key, value in settings.items() if key != "explorer"})
     raise ConfigError('a study needs preset = "..." or env = "..."')
 
 
