@@ -84,24 +84,25 @@ def resume(
     """Continue a run of either phase to its end, or to `length` epochs or iterations; equal to one never stopped.
 
     env, goal, and objects (`features`, `policy`, `rule`, `explorer`, `objective`): what was handed in when the run was
-    made and no file holds.
+    made and no file holds. `k` and `eps` may be others from here on, where coinciding particles ended an exploration.
 
     >>> import mepol
     >>> mepol.resume("runs/gridworld", length=3, progress=False).metrics["epoch"].tolist()
     [0, 1, 2, 3]
     """
     directory = path.directory if isinstance(path, Run) else RunDirectory.open(Path(path))
+    changes = {name: objects.pop(name) for name in exploring.CHANGEABLE if name in objects}
     given = path.given if isinstance(path, Run) and env is None else Given(env=env, **objects)
     handed: Any = given
     if goal is not None:
         config = directory.config
         require_handed("env", config.env, given.env)
         handed = Task(given.env or config.env, goal, config.horizon)
-    turn = directory.phase.turn
+    turn, more = directory.phase.turn, {"changes": changes} if changes else {}
     total = directory.phase.length(directory.config, given) if length is None else length
     with telling(turn, total, shown=progress) as report:
         directory = directory.phase.resume(
-            directory.path, length=length, given=handed, callbacks=tuple(callbacks), report=report
+            directory.path, length=length, given=handed, callbacks=tuple(callbacks), report=report, **more
         )
     return Run(directory, given)
 
@@ -184,7 +185,7 @@ def finetune(
         _place_of_preset(task_or_goal),
         _place_of_preset(env),
         explored_in=explored and (explored.given.env or explored.config.env or explored.domain.env),
-        explored_for=explored and explored.config.horizon,
+        explored_for=explored.config.horizon if explored else None,
         horizon=settings.get("horizon"),
         kwargs=settings.get("env_kwargs", explored and explored.config.env_kwargs),
     )

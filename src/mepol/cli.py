@@ -18,6 +18,7 @@ COMMANDS = {
     name: f"mepol.commands.{name}"
     for name in (
         *("explore", "resume", "evaluate", "compare", "sweep", "horizon", "animate", "video", "finetune", "goals"),
+        "heatmaps",
         *("presets", "help"),
     )
 }

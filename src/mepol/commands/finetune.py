@@ -59,6 +59,8 @@ class Choices:
 
     env: str = ""
     """Exploration preset or Gymnasium id of the domain, for a goal of one's own."""
+    init: str = "none"
+    """Exploration run or policy file to start from."""
     algo: Algo = "trpo"
     """Who learns."""
     iterations: int | None = None
@@ -93,8 +95,8 @@ def command(arguments: list[str]) -> None:
         raise ConfigError(f"finetune needs a task first; tasks: {', '.join(TASKS)}, {others}")
     task, prog = arguments[0], f"mepol finetune {arguments[0]}"
     choices, rest = parse_some(Choices, arguments[1:], prog)
-    config, like = _default(task, choices.env)
-    config = with_settings(config, {"algo": choices.algo})
+    config, like = _default(task, choices.env, choices.init)
+    config = with_settings(config, {"algo": choices.algo, "init": choices.init})
     if choices.help or choices.help_all:
         stdout.print(_help(f"{prog} [--flag VALUE ...]", config, everything=choices.help_all))
         return
@@ -104,23 +106,25 @@ def command(arguments: list[str]) -> None:
     print_summary(_start(parsed, like) if choices.resume is None else _resume(parsed, choices))
 
 
-def _default(task: str, env: str) -> tuple[FinetuneConfig, ExploreConfig | None]:
+def _default(task: str, env: str, init: str) -> tuple[FinetuneConfig, ExploreConfig | None]:
     """What a task starts from, and the exploration that it is measured like where that is known.
 
     The paper's settings; for a goal of one's own those of its domain's preset; for an environment's own reward episodes
-    as long as the environment's.
+    as long as its own, or as the trajectories of the exploration in `init`.
     """
     if env and ":" not in task:
         raise ConfigError(f"the task {task!r} has its own environment: leave --env out")
     if env in PRESETS:
         like = PRESETS[env].config
-        own = {"hidden": like.policy.hidden, "log_std": like.policy.log_std}
-        return default_config(task, like.env, horizon=like.horizon, **own), like
+        policy = like.policy
+        config = default_config(task, like.env, horizon=like.horizon, hidden=policy.hidden, log_std=policy.log_std)
+        return config, like
     if env and not is_known(env):
         raise ConfigError(f"no exploration preset or environment is called {env!r}; {advice(env, PRESETS)}")
     if not env and (task in PRESETS or is_environment(task)):
         place = PRESETS[task].config.env if task in PRESETS else task
-        return default_config(place, place, horizon=limit_of(place) or DEFAULT_HORIZON), None
+        explored = RunDirectory.open(Path(init)).config.horizon if (Path(init) / "config.json").is_file() else None
+        return default_config(place, place, horizon=limit_of(place) or explored or DEFAULT_HORIZON), None
     return default_config(task, env), None
 
 
