@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mepol.envs.coordinates import name_of
-from mepol.errors import ConfigError, EnvironmentFault
+from mepol.errors import ConfigError, MepolError
 from mepol.evaluation.assess import Protocol
 from mepol.runs.directory import RunDirectory
 from mepol.runs.domain import load_domain
@@ -50,23 +50,36 @@ class Alike:
 
 def alike(runs: Sequence[RunDirectory[Any, Any]], changes: Mapping[str, Any] | None = None) -> Alike:
     """What each of `runs` is measured by; changes: of the protocol, for all of them."""
-    return Alike(tuple(_facts(run, {k: v for k, v in (changes or {}).items() if v is not None}) for run in runs))
+    written = [_written(run) for run in runs]
+    # Settings that are the same mean the same; others may do so too (`all` and `x,y`), which the domains know.
+    places = written if len({*written}) == 1 and None not in written else [_resolved(run) for run in runs]
+    return Alike(tuple(_facts(run, *place, changes or {}) for run, place in zip(runs, places, strict=True) if place))
 
 
-def _facts(run: RunDirectory[Any, Any], changes: Mapping[str, Any]) -> dict[str, str]:
-    config: Any = run.config
-    protocol: Protocol = run.phase.protocol(config)
-    settings = {name: getattr(protocol, name) for name in ("trajectories", "horizon", "k", "eps")} | dict(changes)
+def _written(run: RunDirectory[Any, Any]) -> tuple[str, str] | None:
+    """Environment and features as the settings have them; None where these say nothing of features."""
+    features = getattr(run.config, "features", None)
+    return None if features is None else (run.config.env, features)
+
+
+def _resolved(run: RunDirectory[Any, Any]) -> tuple[str, str]:
+    """Environment and features by name, as the run's domain has them."""
     try:
         domain = load_domain(run)
-        place, features = domain.env, domain.features
-        named = name_of(features) if callable(features) else ",".join(domain.names[i] for i in features)
-    except EnvironmentFault:  # an earlier version's run, whose environment is not here
-        place, named = config.env, getattr(config, "features", "all")
+    except MepolError:  # an earlier version's run, whose environment is not here, or a damaged file
+        return _written(run) or (run.config.env or run.config.task, "all")
+    features = domain.features
+    return domain.env, name_of(features) if callable(features) else ",".join(domain.names[i] for i in features)
+
+
+def _facts(run: RunDirectory[Any, Any], place: str, features: str, changes: Mapping[str, Any]) -> dict[str, str]:
+    protocol: Protocol = run.phase.protocol(run.config)
+    settings = {name: getattr(protocol, name) for name in ("trajectories", "horizon", "k", "eps")}
+    settings |= {name: value for name, value in changes.items() if value is not None}
     return {
         "environment": place,
-        "its arguments": json.dumps(config.env_kwargs, sort_keys=True),
-        "features": named if len(named) <= 60 else f"{named[:57]}... ({named.count(',') + 1})",
+        "its arguments": json.dumps(run.config.env_kwargs, sort_keys=True),
+        "features": features if len(features) <= 60 else f"{features[:57]}... ({features.count(',') + 1})",
         "N": str(settings["trajectories"] * settings["horizon"]),
         "k": str(settings["k"]),
         "eps": f"{settings['eps']:g}",
