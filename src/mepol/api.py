@@ -10,18 +10,18 @@ from typing import Any
 
 from mepol.console.progress import noting, telling
 from mepol.console.screen import stdout
-from mepol.envs.coordinates import name_of
 from mepol.envs.domain import Domain
 from mepol.errors import ConfigError
 from mepol.evaluation.assess import Assessment, assess
 from mepol.exploration import drive as exploring
 from mepol.exploration.asked import configured
+from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import kind_of
 from mepol.exploration.presets import PRESETS, Preset
 from mepol.exploration.presets import preset as find_preset
 from mepol.exploration.workshop import Given, domain_of, open_workshop, protocol_of
+from mepol.finetuning.asked import after, asked_task, measured_by
 from mepol.finetuning.config import FinetuneConfig
-from mepol.finetuning.presets import default_config
 from mepol.finetuning.start import load_start
 from mepol.finetuning.tasks import TASKS, Task
 from mepol.run import Run
@@ -86,24 +86,25 @@ def resume(
     """Continue a run of either phase to its end, or to `length` epochs or iterations; equal to one never stopped.
 
     env, goal, and objects (`features`, `policy`, `rule`, `explorer`, `objective`): what was handed in when the run was
-    made and no file holds.
+    made and no file holds. `k` and `eps` may be others from here on, where coinciding particles ended an exploration.
 
     >>> import mepol
     >>> mepol.resume("runs/gridworld", length=3, progress=False).metrics["epoch"].tolist()
     [0, 1, 2, 3]
     """
     directory = path.directory if isinstance(path, Run) else RunDirectory.open(Path(path))
+    changes = {name: objects.pop(name) for name in exploring.CHANGEABLE if name in objects}
     given = path.given if isinstance(path, Run) and env is None else Given(env=env, **objects)
     handed: Any = given
     if goal is not None:
         config = directory.config
         require_handed("env", config.env, given.env)
         handed = Task(given.env or config.env, goal, config.horizon)
-    turn = directory.phase.turn
+    turn, more = directory.phase.turn, {"changes": changes} if changes else {}
     total = directory.phase.length(directory.config, given) if length is None else length
     with telling(turn, total, shown=progress) as report:
         directory = directory.phase.resume(
-            directory.path, length=length, given=handed, callbacks=tuple(callbacks), report=report
+            directory.path, length=length, given=handed, callbacks=tuple(callbacks), report=report, **more
         )
     return Run(directory, given)
 
@@ -154,7 +155,7 @@ def evaluate(
 
 
 def finetune(
-    task_or_goal: str | Callable[..., Any],
+    task_or_goal: Any = None,
     *,
     init: Any = None,
     env: Any = None,
@@ -165,9 +166,10 @@ def finetune(
     progress: bool = True,
     **settings: Any,
 ) -> Run:
-    """Learn a sparse task from what an exploration left, or from scratch.
+    """Learn a task from what an exploration left, or from scratch.
 
-    task_or_goal: a task (`"ant-jump"`), or a function (M, S) states -> (M,) bool, true where the goal is reached.
+    task_or_goal: a task (`"ant-jump"`), a function (M, S) states -> (M,) bool, true where the goal is reached, or an
+    environment (`"Pendulum-v1"`, a class), whose own reward is then learnt; None for the own reward of `env`.
     init: a run, its directory, a policy or a policy file; None for scratch. env: where a goal of one's own is to be
     reached; by default where `init` explored. settings: any setting by its name (`algo="sac"`, `horizon=400`,
     `**{"trpo.kl": 0.01}`).
@@ -180,8 +182,15 @@ def finetune(
     [0, 1]
     """
     start, name = _start(init, str(settings.get("which", "last")))
-    explored = init if isinstance(init, Run) else Run.open(init) if _is_run(init) else None
-    config, task = _task(task_or_goal, env, explored, settings)
+    explored = init if isinstance(init, Run) else _run_in(init)
+    config, task = asked_task(
+        _place_of_preset(task_or_goal),
+        _place_of_preset(env),
+        explored_in=explored and (explored.given.env or explored.config.env or explored.domain.env),
+        explored_for=explored.config.horizon if explored else None,
+        horizon=settings.get("horizon"),
+        kwargs=settings.get("env_kwargs", explored and explored.config.env_kwargs),
+    )
     changes = {"seed": seed, "init": name, **settings}
     config = with_settings(config, changes if iterations is None else {**changes, "iterations": iterations})
     path = _place(out, "finetune", progress)
@@ -189,7 +198,8 @@ def finetune(
         run = begin_finetuning(
             config, path, start=start, task=task, explored=explored, callbacks=tuple(callbacks), report=report
         )
-    return Run(run, explored.given if explored else Given(env=task.env) if task else None)
+    given = explored.given if explored else Given()
+    return Run(run, given if task is None else dataclasses.replace(given, env=task.env))
 
 
 def begin_finetuning(
@@ -199,26 +209,33 @@ def begin_finetuning(
     start: Any = None,
     task: Task | None = None,
     explored: Run | None = None,
+    like: ExploreConfig | None = None,
     callbacks: Sequence[Callback] = (),
     report: Any = lambda _: None,
 ) -> RunDirectory[Any, Any]:
-    """A new fine-tuning run, with what the exploration before it, or its preset, says of the domain."""
+    """A new fine-tuning run, with what the exploration before it says of the domain and of how it is measured.
+
+    like: settings of an exploration that say so where there was none; by default the paper's for its own tasks.
+    """
     with as_before():
         from mepol.finetuning.drive import finetune as learn  # needs Stable-Baselines3
 
     if start is None:
         start = load_start(config.init, config.which)
-    if explored is None and _is_run(config.init):
-        explored = Run.open(config.init)
-    if explored is not None:  # a policy's actions mean what they meant where it was learnt
-        config = dataclasses.replace(config, unit_actions=explored.config.unit_actions)
+    if explored is None:
+        explored = _run_in(config.init)
+    if config.task in TASKS and like is None:
+        like = PRESETS[TASKS[config.task].explorer].config
+    if explored is not None:
+        config = after(config, explored.config, explored.protocol)
+    elif like is not None:
+        config = measured_by(config, protocol_of(like))
 
     def domain(env: Any) -> str:
         if explored is not None:
             return explored.domain.to_json()
-        known = TASKS.get(config.task)
-        if known is not None:
-            return dataclasses.replace(domain_of(env, PRESETS[known.explorer].config), env=known.env).to_json()
+        if like is not None:
+            return domain_of(env, like).to_json()
         return Domain.of(env, name=config.env or config.task).to_json()
 
     return learn(config, path, start=start, task=task, domain=domain, callbacks=callbacks, report=report)
@@ -258,26 +275,17 @@ def _start(init: Any, which: str) -> tuple[Any, str]:
     return init, f"{GIVEN}{type(init).__name__}"
 
 
-def _is_run(init: Any) -> bool:
-    return isinstance(init, str | Path) and (Path(init) / "config.json").is_file()
+def _run_in(init: Any) -> Run | None:
+    """The run in the directory `init`, or that of the policy file `init`; None for anything else."""
+    if not isinstance(init, str | Path):
+        return None
+    place = Path(init).parent if Path(init).is_file() else Path(init)
+    return Run.open(place) if (place / "config.json").is_file() else None
 
 
-def _task(
-    task_or_goal: Any, env: Any, explored: Run | None, settings: dict[str, Any]
-) -> tuple[FinetuneConfig, Task | None]:
-    """Settings of a task; for a goal of one's own those of the exploration it starts from."""
-    if isinstance(task_or_goal, str) and ":" not in task_or_goal:
-        return default_config(task_or_goal), None
-    place = env if env is not None else explored.given.env or explored.config.env if explored else None
-    if place is None:
-        raise ConfigError("a goal of one's own needs an environment: give env=, or init= with a run")
-    horizon = int(settings.get("horizon", explored.config.horizon if explored else 500))
-    where = place if isinstance(place, str) else f"{GIVEN}{name_of(place)}"
-    if isinstance(task_or_goal, str):
-        return default_config(task_or_goal, where, horizon=horizon), None
-    name = f"{GIVEN}{name_of(task_or_goal)}"
-    config = default_config(name, where, horizon=horizon)
-    return config, Task(place, task_or_goal, horizon)
+def _place_of_preset(what: Any) -> Any:
+    """The environment that a preset's name stands for; anything else is itself."""
+    return PRESETS[what].config.env if isinstance(what, str) and what in PRESETS else what
 
 
 def _place(out: Place | None, phase: str, shown: bool) -> Path:

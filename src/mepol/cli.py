@@ -18,7 +18,7 @@ COMMANDS = {
     name: f"mepol.commands.{name}"
     for name in (
         *("explore", "resume", "evaluate", "compare", "sweep", "horizon", "animate", "video", "finetune", "goals"),
-        *("presets", "calibrate", "help"),
+        *("heatmaps", "presets", "calibrate", "help"),
     )
 }
 """Command -> the module whose `command(arguments)` it is; imported when it is asked for."""

@@ -57,7 +57,7 @@ def test_help_all_lists_every_setting_and_a_rival_s_with_it_alone(
     assert max(map(len, text.splitlines())) <= 100
     code, text, _ = run_main(["finetune", "ant-jump", "--help-all"], capsys)
     for row in describe(default_config("ant-jump")):
-        assert row.name in ("task", "env") or f"  {row.flag}" in text or f"  --no-{row.flag[2:]}" in text
+        assert row.name in ("task", "env", "env_kwargs") or f"  {row.flag}" in text or f"  --no-{row.flag[2:]}" in text
 
 
 def test_a_rival_s_settings_are_refused_without_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,8 @@ def test_it_goes_on_as_it_would_have_gone_on_then(old: Path) -> None:
     for name, tensor in theirs.items():
         np.testing.assert_allclose(ours[name], tensor, rtol=1e-5, atol=1e-7, err_msg=name)
     assert (old / "best.safetensors").is_file()  # from here on it is kept
+    assert (old / "domain.json").is_file()  # and this is known without an environment
+    assert now.domain.names == ("x", "y")
 
 
 def test_every_command_takes_it(old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

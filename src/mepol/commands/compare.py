@@ -20,10 +20,22 @@ from mepol.console.screen import stdout
 from mepol.envs.reachable import coverage
 from mepol.errors import ConfigError, EnvironmentFault, MepolWarning, RunError
 from mepol.figures.bands import draw_bands
+from mepol.runs.alike import alike
 from mepol.runs.directory import RunDirectory
 from mepol.runs.domain import load_domain
 from mepol.runs.files import output_folder
-from mepol.runs.groups import MEASURES, Group, GroupMeasure, aggregate, band, group_runs, last_measured
+from mepol.runs.groups import (
+    MEASURES,
+    WHO_AND_WHERE,
+    Group,
+    GroupMeasure,
+    aggregate,
+    band,
+    differing,
+    group_runs,
+    last_measured,
+    settings_of,
+)
 from mepol.runs.tables import csv_text
 
 Run = RunDirectory[Any, Any]
@@ -50,6 +62,8 @@ class CompareArguments:
     """Directory for compare.csv, curves.csv and one picture a measure; without it only the table is printed."""
     against: Literal["samples", "epoch"] = "samples"
     """What the pictures' curves are drawn over; a study of the batch size reads differently over each."""
+    anyway: bool = False
+    """Show runs of different environments or features side by side."""
 
 
 def command(arguments: list[str]) -> None:
@@ -64,6 +78,9 @@ def command(arguments: list[str]) -> None:
     if phases == {"finetune"}:
         compare_learners.show(runs, tables, parsed.out)
         return
+    measured = alike(runs)
+    if not parsed.anyway:
+        measured.require_one_thing()
     groups = group_runs(runs)
     rows = [(group, samples_of(group), measure) for group in groups for measure in final_measures(group)]
     table = Table("runs", "seeds", "samples", "measure", "mean (95 % t)", "IQM (95 % bootstrap)")
@@ -71,9 +88,19 @@ def command(arguments: list[str]) -> None:
         iqm = f"{m.iqm.centre:.3f}" + ("" if m.iqm.low is None else f" [{m.iqm.low:.3f}, {m.iqm.high:.3f}]")
         table.add_row(group.title, str(m.mean.n), str(samples), m.measure, str(m.mean), iqm)
     stdout.print(table, soft_wrap=False)
+    if measured.warning:
+        stdout.print(measured.warning)
+    if hidden := not_named(groups):
+        stdout.print(f"besides what their names say, these runs differ in {', '.join(hidden)}")
     if parsed.out is not None:
         for path in write_comparison(groups, parsed.out, against=parsed.against):
             stdout.print(f"  {path}")
+
+
+def not_named(groups: Sequence[Group]) -> list[str]:
+    """Settings in which the groups differ and which their names do not say."""
+    others = differing([settings_of(group.runs[0]) for group in groups])
+    return [name for name in others if name not in WHO_AND_WHERE and not any(f" {name}=" in g.name for g in groups)]
 
 
 def final_measures(group: Group) -> list[GroupMeasure]:

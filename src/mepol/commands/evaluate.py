@@ -16,6 +16,7 @@ from mepol.console.screen import stdout
 from mepol.evaluation.assess import Assessment
 from mepol.evaluation.yardsticks import find_yardstick
 from mepol.run import Run
+from mepol.runs.alike import alike
 from mepol.runs.directory import RunDirectory
 from mepol.runs.groups import MEASURES, GroupMeasure, aggregate, group_runs
 
@@ -46,6 +47,8 @@ class EvaluateArguments:
     """Yardsticks of the field, with trajectories of their own: metra, single-trial."""
     seed: int = 0
     """Of the fresh trajectories; none of them was used in training."""
+    anyway: bool = False
+    """Measure runs of different environments or features side by side."""
     json: bool = False
     """Print JSON instead of a table."""
 
@@ -61,6 +64,9 @@ def command(arguments: list[str]) -> None:
     runs = [run for group in found for run in group.runs]
     for name in parsed.yardstick:
         find_yardstick(name)
+    measured = alike(runs, {name: getattr(parsed, name) for name in ("trajectories", "k", "eps")})
+    if not parsed.anyway:
+        measured.require_one_thing()
     records = {run.path: _record(Run(run), parsed.trajectories, parsed.seed, asked) for run in runs}
     for run in runs:
         for name in parsed.yardstick:
@@ -69,13 +75,16 @@ def command(arguments: list[str]) -> None:
         group.title: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage")) for group in found
     }
     if parsed.json:
-        several = {"runs": list(records.values()), "groups": {name: _plain(m) for name, m in groups.items()}}
+        unlike = {"warning": measured.warning} if measured.warning else {}
+        several = {**unlike, "runs": list(records.values()), "groups": {name: _plain(m) for name, m in groups.items()}}
         stdout.print(json.dumps(several if len(runs) > 1 else records[runs[0].path]))
         return
     for record in records.values():
         _print_record(record, named=len(runs) > 1)
     if len(runs) > 1:
         _print_groups(groups)
+    if measured.warning:
+        stdout.print(measured.warning)
 
 
 def _record(run: Run, trajectories: int, seed: int, asked: dict[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import tyro
 
+from mepol.commands.heatmaps import chosen_grid, words
 from mepol.commands.terminal import Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.envs.coordinates import Grid
 from mepol.envs.reachable import reachable_cells
-from mepol.errors import ConfigError
 from mepol.evaluation.goal_coverage import GoalCoverage, goal_coverage
 from mepol.figures.goals import draw_goal_coverage
 from mepol.run import Run
@@ -32,6 +32,9 @@ class GoalsArguments:
     """Fresh trajectories, each trying every goal."""
     seed: int = 0
     """Of the fresh trajectories."""
+    axes: str = ""
+    """Two coordinates that the goals are cells of, `x,y` or `x:-12:12:40,y:-12:12:40`; by default the run's own, or the
+    first two that its entropy is of. A range that nobody knows is that of the states seen."""
     json: bool = False
     """Print JSON instead of sentences."""
 
@@ -42,7 +45,7 @@ def command(arguments: list[str]) -> None:
     at_least("trajectories", parsed.trajectories, 1)
     at_least("seed", parsed.seed, 0)
     run = Run.open(parsed.run)
-    coverage, grid = measure(run, parsed.which, parsed.trajectories, parsed.seed)
+    coverage, grid = measure(run, parsed.which, parsed.trajectories, parsed.seed, parsed.axes)
     figure, table = _write(run, coverage, grid)
     if parsed.json:
         numbers = {
@@ -59,16 +62,16 @@ def command(arguments: list[str]) -> None:
         f"({coverage.goals_hit} met by some trajectory of {coverage.trajectories}), "
         f"{coverage.mean_steps_to_hit:.0f} of {run.protocol.horizon} steps to a hit"
     )
+    if grid != run.domain.grid:
+        stdout.print(f"goals are the cells of {words(grid)}: --axes takes this text, to measure others on the same")
     stdout.print(f"map {figure}\ntable {table}")
 
 
-def measure(run: Run, which: str, trajectories: int, seed: int) -> tuple[GoalCoverage, Grid]:
-    """Roll a run's policy afresh and see which goals it meets."""
-    grid = run.domain.grid
-    if grid is None:
-        raise ConfigError(f"{run.path} has no grid of goals: its config needs heatmap_low and heatmap_high")
+def measure(run: Run, which: str, trajectories: int, seed: int, axes: str = "") -> tuple[GoalCoverage, Grid]:
+    """Roll a run's policy afresh and see which goals it meets: cells of its grid, or of that of `axes`."""
     with run.working(trajectories) as env:
         batch = run.rollout(env, which=which, seed=seed)
+        grid = chosen_grid(run.domain, axes, [batch])
         goals = reachable_cells(env, grid, absorb=False)
     return goal_coverage(batch, grid, np.ones(grid.bins, dtype=bool) if goals is None else goals), grid
 

@@ -23,6 +23,7 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol compare RUN... [--out DIR]                                             runs side by side, with intervals
   mepol sweep FILE|PRESET [--seeds N] [--jobs J] [--out DIR]                   seeds and variants, in parallel
   mepol horizon RUN... [--which W] [--until H] [--out DIR]                     entropy over the testing horizon
+  mepol heatmaps RUN [--axes x,y] [--replace]                                  heatmaps of a run without them
   mepol animate RUN [--out FILE.gif]                                           coverage over training
   mepol video RUN [--which W] [--episodes N] [--out FILE.mp4]                  film it, before and after training
   mepol goals RUN [--which W] [--trajectories N] [--seed S] [--json]           how often it meets goals untrained

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from mepol.console.screen import counting, stdout
 from mepol.runs.callbacks import Progress
@@ -17,7 +16,7 @@ def telling(turn: str, length: int, *, shown: bool = True) -> Iterator[Callable[
         yield lambda _: None
         return
     with counting(turn, length) as tell:
-        yield lambda p: tell(p.turn, p.length, TEXTS[p.run.phase.name](p.row), _is_kept(p))
+        yield lambda p: tell(p.turn, p.length, TEXTS[p.run.phase.name](p), _is_kept(p))
 
 
 def noting(sentence: str) -> None:
@@ -31,20 +30,24 @@ def _is_kept(progress: Progress) -> bool:
     return measured or (progress.run.phase.name == "finetune" and progress.turn % 10 == 0)
 
 
-def _exploration(row: Any) -> str:
-    parts = []
+def _exploration(progress: Progress) -> str:
+    """The batch's entropy and the index are of unlike numbers of trajectories, and so not on one scale: both say so."""
+    row, config, parts = progress.row, progress.run.config, []
     if row.entropy is not None:
-        parts.append(f"entropy {row.entropy:7.3f}  kl {row.kl:6.3f}  steps {row.steps:2d}")
+        batch = f"entropy ({config.trajectories} learnt from) {row.entropy:7.3f}"
+        parts.append(f"{batch}  kl {row.kl:6.3f}  steps {row.steps:2d}")
     if row.index is not None:
-        parts.append(f"index {row.index:7.3f}")
+        parts.append(f"index ({config.evaluation.evaluation_trajectories} fresh) {row.index:7.3f}")
     if row.discrete_entropy is not None:
         parts.append(f"discrete {row.discrete_entropy:5.3f}")
     return "  ".join(parts)
 
 
-def _finetuning(row: Any) -> str:
+def _finetuning(progress: Progress) -> str:
+    row = progress.row
     steps = "" if row.steps_to_goal is None else f"  steps to goal {row.steps_to_goal:6.1f}"
-    return f"return {number(row.average_return)}  success {number(row.success_rate)}{steps}"
+    success = "" if progress.run.config.own_reward else f"  success {number(row.success_rate)}"
+    return f"return {number(row.average_return)}{success}{steps}"
 
 
 def number(value: float | None) -> str:
@@ -52,5 +55,5 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-TEXTS: dict[str, Callable[[Any], str]] = {"explore": _exploration, "finetune": _finetuning}
+TEXTS: dict[str, Callable[[Progress], str]] = {"explore": _exploration, "finetune": _finetuning}
 """What a row says in a line."""

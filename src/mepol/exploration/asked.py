@@ -47,6 +47,12 @@ def configured(
         if callable(features):
             objects["features"], changes["features"] = features, f"{GIVEN}{name_of(features)}"
     explorer = str(changes.pop("explorer", "mepol"))
+    if "explorer" not in objects and explorer != "mepol":
+        for name in ("policy", "rule", "objective"):
+            if name in settings:
+                raise ConfigError(
+                    f"{name} is not possible beside explorer = {explorer!r}, which ignores it: leave it out"
+                )
     if isinstance(what, str):
         config = starting_config(what, explorer=explorer, quick=fast, paper_rule=paper_rule)
     else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
@@ -13,16 +14,20 @@ from mepol.exploration.explorers import Explorer, Kind, kind_of
 from mepol.exploration.rows import EXPLORE, MetricsRow
 from mepol.exploration.workshop import NOTHING, Given, Workshop, open_workshop
 from mepol.runs.callbacks import Callback, Progress
+from mepol.runs.changes import Change, changes_of, note_changes
 from mepol.runs.checkpoint import Position, restore
 from mepol.runs.directory import RunDirectory
-from mepol.runs.domain import load_domain
-from mepol.runs.drive import Turn, drive, require_length
+from mepol.runs.domain import keep_domain, load_domain
+from mepol.runs.drive import Turn, best_header, best_kept, drive, require_length
 from mepol.runs.machine import threads_in_force
+from mepol.runs.policies import load_policy, with_header
 from mepol.runs.streams import Stream, stream
-from mepol.settings import with_settings
+from mepol.settings import flat_settings, with_settings
 
 ExploreRun = RunDirectory[ExploreConfig, MetricsRow]
 Report = Callable[[Progress], None]
+CHANGEABLE = ("k", "eps")
+"""Settings that may become other ones on a run's way."""
 
 
 def explore(
@@ -55,16 +60,20 @@ def resume(
     path: Path,
     *,
     length: int | None = None,
+    changes: Mapping[str, Any] | None = None,
     given: Given = NOTHING,
     callbacks: Sequence[Callback] = (),
     report: Report = lambda _: None,
 ) -> ExploreRun:
     """Continue the run in `path` to its end, or to epoch `length`; equal, bit for bit, to a run never stopped.
 
-    Everything is read and checked before anything on disk is changed.
+    changes: settings of CHANGEABLE that are other ones from here on, where coinciding particles ended the run: then it
+    equals no other, and says so. Everything is read and checked before anything on disk is changed.
     """
     run: ExploreRun = RunDirectory.open(path)
     kind = kind_of(run.config, given)
+    new = _changed(run.config, changes or {})
+    run = dataclasses.replace(run, config=with_settings(run.config, {name: after for name, (_, after) in new.items()}))
     if length is not None and length != kind.length(run.config):
         if not kind.length_name:
             raise ConfigError(f"epochs = {length} is not possible: {kind.name} exploration does not learn")
@@ -81,14 +90,39 @@ def resume(
         if kind.length(config) < position.turn:
             wanted = kind.length(config)
             raise ConfigError(f"epochs = {wanted} is not possible: {path} already stands at epoch {position.turn}")
+        best = _best_again(run, workshop) if new else None
         run.rewind(position.turn)
+        note_changes(run, position.turn, (Change(position.turn, name, *values) for name, values in new.items()))
+        if best is not None:
+            run.save_policy(best, "best")
         run = run.with_config(config)
-        explorer.follow(run.rows())
+        keep_domain(run, lambda: workshop.domain)
+        since = max((change.turn for change in changes_of(run)), default=0)
+        explorer.follow([row for row in run.rows() if row.epoch >= since])  # other neighbours make no fall of entropy
         job = Exploration(run, workshop, explorer, kind)
         drive(
             run, job, position, length=kind.length(config), machine=config.machine, callbacks=callbacks, report=report
         )
     return run
+
+
+def _changed(config: ExploreConfig, changes: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Setting -> its value before and after, of those that are to become other ones."""
+    if wrong := sorted(set(changes) - set(CHANGEABLE)):
+        raise ConfigError(f"{wrong[0]} cannot be changed on the way: only {' and '.join(CHANGEABLE)} can")
+    now = flat_settings(config)
+    return {name: (now[name], value) for name, value in changes.items() if value is not None and value != now[name]}
+
+
+def _best_again(run: ExploreRun, workshop: Workshop) -> bytes | None:
+    """The best policy so far, with the score that it has under the new settings: later ones are compared with it."""
+    kept, given = best_kept(run), workshop.given.policy
+    if kept is None:
+        return None
+    path, (turn, _) = run.policy_path("best"), kept
+    policy = load_policy(path, given and given(workshop.domain.state_dim, workshop.domain.action_dim))
+    score = workshop.assess(policy, stream(run.config.seed, Stream.EVALUATION, turn)).evaluation.index
+    return with_header(path.read_bytes(), best_header(run, turn, score))
 
 
 class Exploration:

@@ -10,7 +10,7 @@ import tyro
 
 from mepol.runs.machine import MachineConfig, machine_apart
 from mepol.sb3.settings import FISHER_EVERY, ValueTarget
-from mepol.settings import above, at_least, between, check, flat_settings, require, widths, within
+from mepol.settings import above, at_least, between, check, flat_settings, require, require_plain, widths, within
 
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
 ALGOS: tuple[str, ...] = get_args(Algo)
@@ -136,12 +136,14 @@ class IntrinsicConfig:
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """Learn one sparse task, from an exploration policy or from scratch."""
+    """Learn one task, from an exploration policy or from scratch."""
 
     task: tyro.conf.Suppress[str]  # the command line's first word
-    """Name of a task, or `module:function` for a goal of one's own."""
+    """Name of a task, `module:function` for a goal of one's own, or an environment whose own reward is learnt."""
     env: tyro.conf.Suppress[str] = ""  # read before the rest, for it brings defaults
-    """Gymnasium id of the domain, for a goal of one's own."""
+    """Gymnasium id of the domain, for a goal of one's own; the same as `task` for the domain's own reward."""
+    env_kwargs: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
+    """Arguments of its construction, by name: plain values that JSON can hold."""
     algo: Algo = "trpo"
     """Who learns: TRPO, PPO, SAC, or SAC under the intrinsic reward of SMM, ICM or Pseudocount."""
     init: str = "none"
@@ -155,7 +157,7 @@ class FinetuneConfig:
     stop_after: Annotated[int, at_least(1)] = 10
     """Policies in a row that `stop_return` asks for."""
     horizon: Annotated[int, at_least(1)] = 500
-    """Steps of an episode that does not reach the goal."""
+    """Steps of an episode that does not end before: in the goal, or by the environment's own rule."""
     hidden: Annotated[tuple[int, ...], widths()] = (400, 300)
     """Widths of the hidden ReLU layers; an exploration policy brings its own."""
     log_std: Annotated[float, within(-20, 5)] = -0.5
@@ -164,10 +166,10 @@ class FinetuneConfig:
     """Reach a bounded action space from [-1, 1], as the exploration did; the paper's tasks keep their raw units."""
     which: Literal["last", "best", "initial"] = "last"
     """Which policy of the run in `init`."""
-    k: tyro.conf.Suppress[Annotated[int, at_least(1)]] = 4
-    """Neighbours of the entropy index, where a policy's coverage is asked for."""
-    eps: tyro.conf.Suppress[Annotated[float, at_least(0)]] = 0.0
-    """Volume added to every neighbour ball there."""
+    k: tyro.conf.Suppress[Annotated[int | None, at_least(1)]] = None
+    """Neighbours of the entropy index, where a policy's coverage is asked for; by default the exploration's."""
+    eps: tyro.conf.Suppress[Annotated[float | None, at_least(0)]] = None
+    """Volume added to every neighbour ball there; by default the exploration's."""
     machine: Annotated[MachineConfig, tyro.conf.arg(name="")] = field(default_factory=MachineConfig)
     trpo: TrpoConfig = field(default_factory=TrpoConfig)
     ppo: PpoConfig = field(default_factory=PpoConfig)
@@ -176,6 +178,7 @@ class FinetuneConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        require_plain("env_kwargs", self.env_kwargs)
         name = f"{self.section}.steps"
         require(self.steps % self.horizon == 0, name, self.steps, f"a multiple of the horizon, {self.horizon}")
 
@@ -185,6 +188,11 @@ class FinetuneConfig:
         if "threads" in data:  # made before actions had units of their own
             data = {"unit_actions": False, **data}
         return machine_apart(data)
+
+    @property
+    def own_reward(self) -> bool:
+        """Whether the task is to earn what the environment itself pays."""
+        return bool(self.env) and self.task == self.env
 
     @property
     def section(self) -> str:

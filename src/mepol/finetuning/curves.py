@@ -13,19 +13,22 @@ from numpy.typing import NDArray
 
 from mepol.finetuning.config import FinetuneConfig, dotted_settings
 from mepol.finetuning.rows import FinetuneRow
+from mepol.finetuning.start import explorer_name
 from mepol.runs.directory import RunDirectory
 from mepol.runs.groups import Band, band_of, start_of
 from mepol.runs.machine import MACHINE_SETTINGS
 from mepol.runs.tables import Table
+from mepol.settings import hashable
 
 FinetuneRun = RunDirectory[FinetuneConfig, FinetuneRow]
 
 RANGES = {"average_return": (0.0, 1.0), "success_rate": (0.0, 1.0), "steps_to_goal": (1.0, np.inf)}
-"""Measures and the values that they can have."""
+"""Measures and the values that they can have where there is a goal; what an environment itself pays has no range."""
 MEASURES = tuple(RANGES)
 SOLVED = 0.9
 """Average return at which a task counts as learnt."""
-_IGNORED = ("task", "seed", "iterations", "stop_return", "stop_after", *MACHINE_SETTINGS)
+_IGNORED = ("task", "seed", "iterations", "stop_return", "stop_after", "k", "eps", *MACHINE_SETTINGS)
+"""What tells no learners apart: how long they learn, and how the coverage of their policies is measured on request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,18 @@ class Curve:
         return self.seed, self.start
 
     @property
+    def by_goal(self) -> bool:
+        """Whether there is a goal to reach: then every policy that was measured has a success rate."""
+        return any(row.success_rate is not None for row in self.rows)
+
+    @property
     def solved_at(self) -> int | None:
-        """The first iteration whose policy has an average return of SOLVED or more; None if there is none."""
+        """The first iteration whose policy has an average return of SOLVED or more; None if there is none.
+
+        Only a goal can be solved: what an environment itself pays has a scale of its own.
+        """
+        if not self.by_goal:
+            return None
         found = (r.iteration for r in self.rows if r.average_return is not None and r.average_return >= SOLVED)
         return next(found, None)
 
@@ -153,7 +166,7 @@ def merged(found: Sequence[Learner]) -> list[Learner]:
 def _settings(config: FinetuneConfig) -> dict[str, Any]:
     """What tells learners apart: all settings in use but those of `_IGNORED`."""
     table = {name: value for name, value in dotted_settings(config, config.rooms).items() if name not in _IGNORED}
-    return table | {"init": start_name(config.init)}
+    return {name: hashable(value) for name, value in table.items()} | {"init": start_name(config.init)}
 
 
 def _name(config: FinetuneConfig) -> str:
@@ -162,12 +175,13 @@ def _name(config: FinetuneConfig) -> str:
 
 def origin(run: FinetuneRun) -> str:
     """`scratch`, or the explorer's name with its seed, and the first digits of its policy's digest."""
-    return "scratch" if run.config.init == "none" else f"{Path(run.config.init).name} {start_of(run)[:8]}".strip()
+    name = explorer_name(run.config.init)
+    return name if run.config.init == "none" else f"{name} {start_of(run)[:8]}".strip()
 
 
 def start_name(init: str) -> str:
     """`scratch`, or the explorer's name without its seed."""
-    return "scratch" if init == "none" else re.sub(r"-seed-\d+$", "", Path(init).name)
+    return re.sub(r"-seed-\d+(?=(-best|-initial)?$)", "", explorer_name(init))
 
 
 def learning_band(learner: Learner, measure: str) -> Band | None:
@@ -183,6 +197,8 @@ def learning_band(learner: Learner, measure: str) -> Band | None:
     points = [curve.points(measure, end) for curve in begun]
     if (found := band_of([each[each[:, 0] <= last] for each in points], between=False)) is None:
         return None
+    if not any(curve.by_goal for curve in begun):
+        return found
     return replace(found, low=np.clip(found.low, *RANGES[measure]), high=np.clip(found.high, *RANGES[measure]))
 
 

@@ -20,6 +20,7 @@ from mepol.finetuning.tasks import Task, find_task, make_task
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Position, restore
 from mepol.runs.directory import RunDirectory
+from mepol.runs.domain import keep_domain
 from mepol.runs.drive import Turn, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy, policy_bytes
@@ -77,8 +78,7 @@ def resume(
     config = run.config if length is None else dataclasses.replace(run.config, iterations=length)
     require_length(FINETUNE, config.iterations)
     start = None if config.init == "none" else load_policy(run.policy_path("initial"))
-    task = given if isinstance(given, Task) else None
-    with threads_in_force(config.machine), run.held(), _workshop(config, start, task) as (_, learner):
+    with threads_in_force(config.machine), run.held(), _workshop(config, start, given) as (env, learner):
         job = Finetuning(run, learner, start)
         position = restore(run, job)
         if position is not None and config.iterations < position.turn:
@@ -86,6 +86,7 @@ def resume(
             raise ConfigError(f"iterations = {wanted} is not possible: {path} already stands at {position.turn}")
         run.rewind(0 if position is None else position.turn)
         run = run.with_config(config)
+        keep_domain(run, lambda: domain_of(env, config))
         position = job.begin() if position is None else position
         drive(run, job, position, length=config.iterations, machine=config.machine, callbacks=callbacks, report=report)
     return run
@@ -143,7 +144,8 @@ class Finetuning:
             if not last:
                 learner.learn()
         learnt = None if last else round(time.perf_counter() - played, 4)
-        row = FinetuneRow(number, samples, *measures(episodes), sample_s=round(played - begun, 4), learn_s=learnt)
+        measured = measures(episodes, by_goal=not config.own_reward)
+        row = FinetuneRow(number, samples, *measured, sample_s=round(played - begun, 4), learn_s=learnt)
         if last:
             return Turn(row)
         if isinstance(learner, OffPolicy):
@@ -152,10 +154,13 @@ class Finetuning:
         return Turn(row, config.steps)
 
 
-def measures(episodes: list[Episode]) -> tuple[float | None, float | None, float | None, int]:
-    """Average return, success rate, steps to the goal, number of episodes (docs/finetune.md)."""
-    first = [e.success for e in episodes if e.first]
-    hits = [e.length for e in episodes if e.success]
+def measures(episodes: list[Episode], *, by_goal: bool = True) -> tuple[float | None, float | None, float | None, int]:
+    """Average return, success rate, steps to the goal, number of episodes (docs/finetune.md).
+
+    by_goal: whether there is a goal; without one nothing is a success.
+    """
+    first = [e.success for e in episodes if e.first and by_goal]
+    hits = [e.length for e in episodes if e.success and by_goal]
     return (
         float(np.mean([e.reward for e in episodes])) if episodes else None,
         float(np.mean(first)) if first else None,
@@ -166,8 +171,8 @@ def measures(episodes: list[Episode]) -> tuple[float | None, float | None, float
 
 @contextmanager
 def _workshop(config: FinetuneConfig, start: Any, given: Any) -> Iterator[tuple[Any, OnPolicy | OffPolicy]]:
-    """The task's environment, and the learner in it. given: the task, where it was handed in."""
-    task = given if isinstance(given, Task) else find_task(config.task, config.env, config.horizon)
+    """The task's environment, and the learner in it. given: the task, or what has its `env`, where it was handed in."""
+    task = _task(config, given)
     base = make_task(
         task,
         config.lanes,
@@ -175,6 +180,7 @@ def _workshop(config: FinetuneConfig, start: Any, given: Any) -> Iterator[tuple[
         threads=config.machine.threads,
         time_limit=config.machine.env_time_limit,
         unit_actions=config.unit_actions,
+        kwargs=config.env_kwargs,
     )
     kind = LEARNERS[config.algo]
     env = BatchedVecEnv(kind.view(base, config))
@@ -186,3 +192,12 @@ def _workshop(config: FinetuneConfig, start: Any, given: Any) -> Iterator[tuple[
         yield base, learner
     finally:
         env.close()
+
+
+def _task(config: FinetuneConfig, given: Any) -> Task:
+    env = getattr(given, "env", None)
+    if isinstance(given, Task):
+        return given
+    if config.own_reward and env is not None:
+        return Task(env, None, config.horizon)
+    return find_task(config.task, config.env, config.horizon)

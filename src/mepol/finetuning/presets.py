@@ -79,11 +79,11 @@ def task_rows(task: str) -> Rows:
 def default_config(
     task: str, env: str = "", *, horizon: int = 500, hidden: tuple[int, ...] = (400, 300), log_std: float = -0.5
 ) -> FinetuneConfig:
-    """The paper's settings of a task; for a goal of one's own (`module:function` in `env`) those of its exploration.
+    """The paper's settings of a task; for a goal of one's own, or the own reward of `env`, those of its exploration.
 
-    horizon, hidden, log_std: of that exploration. A goal of one's own has ten episodes per iteration for every learner.
+    horizon, hidden, log_std: of that exploration. Such a task has ten episodes per iteration for every learner.
     """
-    if ":" not in task:
+    if ":" not in task and not env:
         find_task(task)
         return built(FinetuneConfig(task=task), task_rows(task))
     steps = 10 * horizon

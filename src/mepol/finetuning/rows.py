@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mepol.algorithm.config import AscentConfig
 from mepol.envs.domain import Domain
 from mepol.envs.make import Environments
 from mepol.evaluation.assess import Protocol
@@ -35,7 +36,7 @@ def environments_of(config: FinetuneConfig, given: Any = None) -> Environments:
     place = getattr(given, "env", None) or config.env or place_of(find_task(config.task))
     machine = config.machine
     limits = {"time_limit": machine.env_time_limit, "threads": machine.threads}
-    return Environments(place, unit_actions=config.unit_actions, **limits)
+    return Environments(place, kwargs=config.env_kwargs, unit_actions=config.unit_actions, **limits)
 
 
 def domain_of(env: Any, config: FinetuneConfig) -> Domain:
@@ -44,10 +45,14 @@ def domain_of(env: Any, config: FinetuneConfig) -> Domain:
 
 
 def protocol_of(config: FinetuneConfig) -> Protocol:
-    """How the coverage of a policy is measured on request."""
-    machine = config.machine
+    """How the coverage of a policy is measured on request: with the k and eps of the exploration before it."""
+    machine, usual = config.machine, AscentConfig()
     return Protocol(
-        horizon=config.horizon, k=config.k, eps=config.eps, workers=machine.cores, time_limit=machine.env_time_limit
+        horizon=config.horizon,
+        k=usual.k if config.k is None else config.k,
+        eps=usual.eps if config.eps is None else config.eps,
+        workers=machine.cores,
+        time_limit=machine.env_time_limit,
     )
 
 

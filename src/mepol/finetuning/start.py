@@ -33,6 +33,20 @@ def load_start(init: str, which: str = "last") -> Any:
     return load_policy(RunDirectory.open(path).policy_path(which) if path.is_dir() else path)
 
 
+def explorer_name(init: str, which: str = "last") -> str:
+    """What a start is called, with its seed: the run's directory, for a policy file in it too, or the file's own name.
+
+    The best and the initial policy of a run are called so.
+    """
+    if init == "none":
+        return "scratch"
+    path = Path(init).absolute()
+    files = {"policy": "last", "best": "best", "initial": "initial"}
+    if path.suffix == ".safetensors" and path.stem in files:
+        path, which = path.parent, files[path.stem]
+    return path.name if which == "last" else f"{path.name}-{which}"
+
+
 def start_policy(config: FinetuneConfig, start: Any, state_dim: int, box: Any) -> GaussianPolicy:
     """The Gaussian that an on-policy learner begins as; for the others the one whose widths they take.
 

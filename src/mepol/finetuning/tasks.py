@@ -8,12 +8,15 @@ ant-escape     mepol/AntEscape-v0      a pool of 100: on its back           on i
 ant-jump       mepol/AntJump-v0        Ant's                                torso above 3 m              500
 ant-navigate   mepol/AntNavigate-v0    Ant's                                more than 7 m away           500
 humanoid-up    mepol/HumanoidUp-v0     a pool of 100: on the ground         torso at 1 m or more         2000
+
+A task without a goal is an environment's own, with its rewards and its ends of episodes, and is called as it is.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -22,9 +25,12 @@ import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from mepol.envs.batched import BatchedEnv
-from mepol.envs.make import make_env
-from mepol.errors import ConfigError
+from mepol.envs.coordinates import name_of
+from mepol.envs.make import make_env, make_single
+from mepol.envs.names import resolve
+from mepol.errors import ConfigError, EnvironmentFault
 from mepol.finetuning import goals
+from mepol.finetuning.episodes import EpisodesVectorEnv, OwnRewardVectorEnv
 from mepol.finetuning.goals import Goal, import_goal
 from mepol.finetuning.reach import Reach, ReachVectorEnv
 from mepol.settings import require_handed
@@ -32,13 +38,13 @@ from mepol.settings import require_handed
 
 @dataclass(frozen=True)
 class Task:
-    """A goal in a domain."""
+    """A goal in a domain, or without one the domain's own reward."""
 
-    env: str
-    """Gymnasium id of the domain."""
-    goal: Goal
+    env: Any
+    """Gymnasium id of the domain, or what makes it."""
+    goal: Goal | None
     horizon: int
-    """Steps of an episode that does not reach the goal."""
+    """Steps of an episode that does not end before."""
     id: str = ""
     """Gymnasium id of the task; empty for a user's own."""
     explorer: str = ""
@@ -47,6 +53,7 @@ class Task:
     """Stored start states (finetuning/pools.py); empty for the domain's own starts."""
 
 
+DEFAULT_HORIZON = 500
 _GRID, _ANT, _HUMANOID = "mepol/GridWorld-v0", "mepol/Ant-v0", "mepol/Humanoid-v0"
 
 TASKS: dict[str, Task] = {
@@ -73,18 +80,59 @@ def register_tasks() -> None:
 
 
 def find_task(name: str, env: str = "", horizon: int | None = None) -> Task:
-    """The task called `name`, or for `module:function` the user's own goal in the domain `env`."""
-    require_handed("goal", name, None)
+    """The task called `name`, or for `module:function` the user's own goal in the domain `env`.
+
+    Where both are the same it is the domain's own reward.
+    """
     require_handed("env", env, None)
+    if env and name == env:
+        return Task(env, None, horizon or DEFAULT_HORIZON)
+    require_handed("goal", name, None)
     if ":" in name:
         if not env:
             raise ConfigError(f"the goal {name!r} needs an environment: add --env PRESET or --env ENV_ID")
-        return Task(env, import_goal(name), horizon or 500)
+        return Task(env, import_goal(name), horizon or DEFAULT_HORIZON)
     if name not in TASKS:
         close = get_close_matches(name, TASKS, 1, cutoff=0.4)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ConfigError(f"no task called {name!r}; {hint}tasks: {', '.join(TASKS)}, or a goal module:function")
+        others = "a goal module:function, or an environment whose own reward is meant"
+        raise ConfigError(f"no task called {name!r}; {hint}tasks: {', '.join(TASKS)}, {others}")
     return TASKS[name]
+
+
+def is_environment(thing: Any) -> bool:
+    """Whether what a user names as a task is an environment instead: an id, a class, or a factory () -> Env.
+
+    A function that needs an argument is a goal. The module of a name is imported, so it must come from the user.
+    """
+    if isinstance(thing, str):
+        if thing in TASKS:
+            return False
+        try:
+            thing = resolve(thing)
+        except EnvironmentFault:
+            return False
+    if isinstance(thing, str):
+        return True
+    if isinstance(thing, type):
+        return issubclass(thing, gymnasium.Env | VectorEnv)
+    needed = (p for p in inspect.signature(thing).parameters.values() if p.default is p.empty)
+    return not any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed)
+
+
+def limit_of(place: Any, kwargs: Mapping[str, Any] | None = None) -> int | None:
+    """Steps after which an environment itself cuts an episode; None where it does not, or where it cannot be asked."""
+    if isinstance(place, str) and isinstance(found := resolve(place), str):
+        return gymnasium.spec(found).max_episode_steps
+    try:
+        env = make_single(place, kwargs)
+    except EnvironmentFault:  # a function of n, say: whoever makes the batch will name what is wrong
+        return None
+    steps = getattr(env.spec, "max_episode_steps", None)
+    if steps is None and env.has_wrapper_attr("_max_episode_steps"):
+        steps = env.get_wrapper_attr("_max_episode_steps")
+    env.close()
+    return steps if isinstance(steps, int) and steps > 0 else None
 
 
 def make_task(
@@ -95,47 +143,61 @@ def make_task(
     threads: int = 0,
     time_limit: float = 0.0,
     unit_actions: bool = True,
-) -> ReachVectorEnv:
+    kwargs: Mapping[str, Any] | None = None,
+) -> EpisodesVectorEnv:
     """`num_envs` copies of a task, native where its domain has a vector entry point.
 
     threads: of domains that step on several (0: as many as they like). time_limit: seconds per call (0: no limit).
+    kwargs: of the domain's construction.
     """
-    env = _domain(task, num_envs, threads=threads, time_limit=time_limit, unit_actions=unit_actions)
-    return ReachVectorEnv(env, task.goal, horizon or task.horizon, time_limit=time_limit)
+    env = _domain(task, num_envs, kwargs, threads=threads, time_limit=time_limit, unit_actions=unit_actions)
+    steps = horizon or task.horizon
+    if task.goal is not None:
+        return ReachVectorEnv(env, task.goal, steps, time_limit=time_limit)
+    if isinstance(env, BatchedEnv):
+        raise ConfigError(f"{name_of(task.env)!r} pays no reward of its own: name a task or a goal module:function")
+    return OwnRewardVectorEnv(env, steps, time_limit=time_limit)
 
 
 def batched(num_envs: int, task: str, render_mode: str | None = None, threads: int = 0) -> ReachVectorEnv:
     """Vector entry point of a registered task."""
     known = TASKS[task]
-    return ReachVectorEnv(_domain(known, num_envs, render_mode, threads), known.goal, known.horizon)
+    assert known.goal is not None
+    return ReachVectorEnv(_domain(known, num_envs, _drawn(render_mode), threads), known.goal, known.horizon)
 
 
 def single(task: str, render_mode: str | None = None) -> Reach:
     """Single entry point of a registered task."""
     known = TASKS[task]
-    domain = _domain(known, 1, render_mode)
+    domain = _domain(known, 1, _drawn(render_mode))
     assert isinstance(domain, BatchedEnv)
+    assert known.goal is not None
     return Reach(domain, known.goal, known.horizon)
 
 
 def _domain(
     task: Task,
     num_envs: int,
-    render_mode: str | None = None,
+    kwargs: Mapping[str, Any] | None = None,
     threads: int = 0,
     time_limit: float = 0.0,
     unit_actions: bool = True,
 ) -> VectorEnv[Any, Any, Any]:
-    """Where a task takes place; its ends are hidden, since an episode of a task ends at the goal or the horizon."""
+    """Where a task takes place; a goal hides its ends, since it and the horizon alone end an episode."""
     return make_env(
         place_of(task),
         num_envs,
-        kwargs={} if render_mode is None else {"render_mode": render_mode},
+        kwargs=kwargs,
+        ignore_termination=task.goal is not None,
         threads=threads,
         time_limit=time_limit,
         unit_actions=unit_actions,
         autoreset=AutoresetMode.DISABLED,
     )
+
+
+def _drawn(render_mode: str | None) -> dict[str, Any]:
+    return {} if render_mode is None else {"render_mode": render_mode}
 
 
 def place_of(task: Task) -> Any:

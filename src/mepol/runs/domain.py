@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mepol.envs.domain import Domain
@@ -24,3 +25,9 @@ def load_domain(run: RunDirectory[Any, Any], given: Any = None) -> Domain:
     except (OSError, UnicodeDecodeError) as fault:
         raise RunError(f"cannot read {path}: {fault}") from fault
     return Domain.from_json(text, features=getattr(given, "features", None), where=str(path))
+
+
+def keep_domain(run: RunDirectory[Any, Any], domain: Callable[[], Domain]) -> None:
+    """Store what a run of an earlier version knows of its environment; one that has stored it keeps that."""
+    if not (run.path / "domain.json").exists():
+        run.door.write_text("domain.json", domain().to_json())

@@ -88,8 +88,7 @@ def drive(
             score = getattr(done.row, run.phase.score)
             if score is not None and score > best:
                 best = score
-                header = {run.phase.turn: str(number), "score": repr(float(score))}
-                run.save_policy(with_header(keeper.policy, header), "best")
+                run.save_policy(with_header(keeper.policy, best_header(run, number, score)), "best")
             if last:
                 keeper.write()  # the last row says that the run is finished: everything else is on disk before it
             run.append(done.row, done.details)
@@ -106,13 +105,25 @@ def drive(
 
 
 def best_score(run: RunDirectory[Any, Any]) -> float:
-    """Score of the best policy that the run has kept, -inf where there is none.
+    """Score of the best policy that the run has kept, -inf where there is none."""
+    found = best_kept(run)
+    return -math.inf if found is None else found[1]
+
+
+def best_kept(run: RunDirectory[Any, Any]) -> tuple[int, float] | None:
+    """Turn and score of the best policy that the run has kept; None where there is none, or it does not say so.
 
     As its file says, not metrics.csv: the last row of a run that then goes on is written anew, without a measure where
     none is due, and the policy that was measured there is still the best.
     """
     try:
-        score = float(policy_header(run.policy_path("best")).get("score", "nan"))
+        header = policy_header(run.policy_path("best"))
+        turn, score = int(header.get(run.phase.turn, "")), float(header.get("score", ""))
     except (PolicyFileError, ValueError):
-        return -math.inf
-    return score if math.isfinite(score) else -math.inf
+        return None
+    return (turn, score) if turn >= 0 and math.isfinite(score) else None
+
+
+def best_header(run: RunDirectory[Any, Any], turn: int, score: float) -> dict[str, str]:
+    """What `best_kept` reads of the best policy's file."""
+    return {run.phase.turn: str(turn), "score": repr(float(score))}

@@ -75,10 +75,7 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     found: dict[tuple[Any, ...], list[Run]] = {}
     for run in once(runs):
         found.setdefault(tuple(settings_of(run).values()), []).append(run)
-    tables = [settings_of(members[0]) for members in found.values()]
-    known = dict.fromkeys(name for table in tables for name in table)  # runs of two phases have other settings each
-    differing = [name for name in known if len({table[name] for table in tables if name in table}) > 1]
-    names = [_name(table, [name for name in differing if name in table]) for table in tables]
+    names = labels([settings_of(members[0]) for members in found.values()])
     return [
         Group(name, tuple(sorted(members, key=lambda run: run.config.seed)))
         for name, members in zip(names, found.values(), strict=True)
@@ -93,22 +90,61 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 _WHO, _WHERE = ("explorer", "algo"), ("env", "task")
+WHO_AND_WHERE = (*_WHO, *_WHERE)
+MOST_SHOWN = 4  # settings in a label
+MOST_LETTERS = 40  # of one value in it
 
 
-def _name(table: dict[str, Any], differing: list[str]) -> str:
-    """Explorer or learner, with the environment or task where it differs and every other setting that does."""
-    head = next((str(table[name]) for name in _WHO if name in table), "mepol")
-    if set(_WHERE) & set(differing):
-        head = f"{next((table[name] for name in _WHERE if table.get(name)), '')} {head}"
-    shown = [name for name in differing if name not in (*_WHO, *_WHERE)]
-    rest = [f"{name}={_short(table[name])}" for name in shown[:4]]
-    return " ".join([head, *rest, *(["..."] if len(shown) > 4 else [])])
+def differing(tables: Sequence[dict[str, Any]]) -> list[str]:
+    """Settings that are not the same in all of `tables` that have them; runs of two phases have other ones each."""
+    known = dict.fromkeys(name for table in tables for name in table)
+    return [name for name in known if len({table[name] for table in tables if name in table}) > 1]
+
+
+def labels(tables: Sequence[dict[str, Any]]) -> list[str]:
+    """A short name for each of `tables` of settings, no two alike: who explores or learns, and what it differs in.
+
+    Environment or task come first where they differ. Of more than MOST_SHOWN settings that differ only as many are
+    named as tell the tables apart, those first that tell most; what still looks alike, because it differs behind
+    what is cut, is numbered.
+    """
+    others = differing(tables)
+    heads = [_head(table, bool({*_WHERE} & {*others})) for table in tables]
+    shown = [name for name in others if name not in WHO_AND_WHERE]
+    if len(shown) > MOST_SHOWN:
+        shown = _telling(tables, heads, shown)
+    names = [" ".join([head, *_pairs(table, shown)]) for head, table in zip(heads, tables, strict=True)]
+    places = [names[:i].count(name) + 1 for i, name in enumerate(names)]
+    return [f"{name} #{n}" if names.count(name) > 1 else name for name, n in zip(names, places, strict=True)]
+
+
+def _head(table: dict[str, Any], with_place: bool) -> str:
+    who = next((str(table[name]) for name in _WHO if name in table), "mepol")
+    where = next((table[name] for name in _WHERE if table.get(name)), "")
+    return f"{where} {who}" if with_place else who
+
+
+def _telling(tables: Sequence[dict[str, Any]], heads: Sequence[str], names: Sequence[str]) -> list[str]:
+    """As few of `names` as tell the tables apart, beside their heads, in the order of `names`."""
+    chosen: list[str] = []
+
+    def kinds(more: Sequence[str]) -> int:
+        return len({(head, *_pairs(table, more)) for head, table in zip(heads, tables, strict=True)})
+
+    while kinds(chosen) < kinds([*chosen, *names]):
+        chosen.append(max(names, key=lambda name: kinds([*chosen, name])))
+    return [name for name in names if name in chosen]
+
+
+def _pairs(table: dict[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{name}={_short(table[name])}" for name in names if name in table)
 
 
 def _short(value: Any) -> str:
     if isinstance(value, tuple):
         return "x".join(str(item) for item in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 3]}..."
 
 
 # --- Measures over seeds ------------------------------------------------------------------------------------------

@@ -44,7 +44,8 @@ class Phase(Generic[C, R]):
     protocol: Callable[[C], Protocol]
     """How it is measured."""
     resume: Callable[..., Any]
-    """resume(path, length=None, given=None, callbacks=(), report=...) -> the run, brought to its end."""
+    """resume(path, length=None, given=None, callbacks=(), report=...) -> the run, brought to its end; explorations
+    take `changes` as well."""
     lengths: tuple[str, ...]
     """Names of the settings that say how many turns; they may be changed when a run is resumed."""
     details: Table[Any] | None = None
