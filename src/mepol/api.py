@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from mepol.exploration.presets import preset as find_preset
 from mepol.exploration.workshop import Given, domain_of, open_workshop, protocol_of
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.presets import default_config
+from mepol.finetuning.rows import FINETUNE
 from mepol.finetuning.start import load_start
 from mepol.finetuning.tasks import TASKS, Task
 from mepol.run import Run
@@ -29,6 +31,7 @@ from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import as_before, threads_in_force
 from mepol.runs.streams import Stream, stream
+from mepol.runs.unused import require_unused
 from mepol.settings import GIVEN, require_handed, with_settings
 
 Place = str | Path
@@ -64,9 +67,8 @@ def explore(
     [0, 1, 2]
     """
     config, given = configured(what, fast, seed, epochs, features, env_kwargs, settings)
-    path = _place(out, "explore", progress)
     length = kind_of(config, given).length(config)
-    with telling("epoch", length, shown=progress) as report:
+    with _place(out, "explore", progress) as path, telling("epoch", length, shown=progress) as report:
         run = exploring.explore(config, path, given=given, callbacks=tuple(callbacks), report=report)
     return Run(run, given)
 
@@ -182,8 +184,8 @@ def finetune(
     config, task = _task(task_or_goal, env, explored, settings)
     changes = {"seed": seed, "init": name, **settings}
     config = with_settings(config, changes if iterations is None else {**changes, "iterations": iterations})
-    path = _place(out, "finetune", progress)
-    with telling("iteration", config.iterations, shown=progress) as report:
+    told = telling("iteration", config.iterations, shown=progress)
+    with _place(out, "finetune", progress) as path, told as report:
         run = begin_finetuning(
             config, path, start=start, task=task, explored=explored, callbacks=tuple(callbacks), report=report
         )
@@ -201,6 +203,7 @@ def begin_finetuning(
     report: Any = lambda _: None,
 ) -> RunDirectory[Any, Any]:
     """A new fine-tuning run, with what the exploration before it, or its preset, says of the domain."""
+    require_unused(path, FINETUNE.heads)
     with as_before():
         from mepol.finetuning.drive import finetune as learn  # needs Stable-Baselines3
 
@@ -278,11 +281,17 @@ def _task(
     return config, Task(place, task_or_goal, horizon)
 
 
-def _place(out: Place | None, phase: str, shown: bool) -> Path:
-    """Where a run goes; a temporary place is told."""
+@contextmanager
+def _place(out: Place | None, phase: str, shown: bool) -> Iterator[Path]:
+    """Where a run goes; a temporary place is told, and goes again where no run came of it."""
     if out is not None:
-        return Path(out)
+        yield Path(out)
+        return
     path = Path(tempfile.mkdtemp(prefix=f"mepol-{phase}-")) / "run"
     if shown:
         stdout.print(f"the run goes to {path}, which is temporary: give out= to keep it")
-    return path
+    try:
+        yield path
+    finally:
+        with suppress(OSError):  # it holds the run
+            path.parent.rmdir()

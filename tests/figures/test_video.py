@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mepol.errors import ConfigError
-from mepol.figures.video import CAPTION, film
+from mepol.figures.video import BORDER, CAPTION, film
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
@@ -47,11 +47,14 @@ def test_two_policies_stand_side_by_side_from_the_same_start(tmp_path):
         progress=lambda done, total: seen.append((done, total)),
     )
     frames, fps = watch(data, tmp_path)
-    assert frames.shape == (20, 480 + CAPTION, 960, 3)
+    assert frames.shape == (20, 480 + CAPTION, 960 + BORDER, 3)
+    assert frames[:, :, 480 : 480 + BORDER].max() < 120  # a dark line between the halves
     assert fps == 30
     assert seen[0] == (1, 20)
     assert seen[-1] == (20, 20)
-    before, after = ([dot(frame[CAPTION:, columns]) for frame in frames] for columns in (np.s_[:480], np.s_[480:]))
+    before, after = (
+        [dot(frame[CAPTION:, columns]) for frame in frames] for columns in (np.s_[:480], np.s_[480 + BORDER :])
+    )
     for start, end in ((0, 9), (10, 19)):
         np.testing.assert_allclose(before[start], after[start], atol=1)
         np.testing.assert_allclose(before[end], before[start], atol=6)

@@ -145,10 +145,15 @@ def _resume(parsed: FinetuneArguments, choices: Choices) -> RunDirectory[Any, An
 
 
 def _help(usage: str, config: FinetuneConfig, *, everything: bool) -> str:
+    rows = flags(config)
+    names = (*COMMON, *FIRST[config.section], "log", "threads", "out", "resume")
+    return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, names)
+
+
+def flags(config: FinetuneConfig) -> list[Described]:
+    """Everything that can be typed after the task, with the settings of `config`."""
     out = "New directory for the run; by default runs/TASK-ALGO-INIT-seed-S."
     resumed = "Continue the run in this directory instead; of the settings only --iterations is read."
     here = [Described("out", "path", "", "", out, "command"), Described("resume", "path", "", "", resumed, "command")]
     here += [dataclasses.replace(row, group="command") for row in describe(LogArguments)]
-    rows = [*here, *(row for row in describe(config) if row.name not in ("task", "env"))]
-    names = (*COMMON, *FIRST[config.section], "log", "threads", "out", "resume")
-    return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, names)
+    return [*here, *(row for row in describe(config) if row.name not in ("task", "env"))]

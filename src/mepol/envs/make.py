@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from mepol.envs.contract import guard
+from mepol.envs.contract import Shaped, guard
 from mepol.envs.coordinates import name_of
 from mepol.envs.names import resolve
 from mepol.envs.spaces import fitted
@@ -60,7 +60,7 @@ def make_env(
     name, options = name_of(what), dict(kwargs or {})
 
     def fit(env: Single) -> Single:
-        env = fitted(env, unit_actions=unit_actions)
+        env = fitted(Shaped(env), unit_actions=unit_actions)
         return Unending(env) if ignore_termination else env
 
     with guard(f"construction as {name!r}", time_limit), _quiet():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from mepol.errors import ConfigError
@@ -19,6 +19,7 @@ from mepol.runs.domain import load_domain
 from mepol.runs.drive import Turn, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream
+from mepol.runs.unused import require_unused
 from mepol.settings import with_settings
 
 ExploreRun = RunDirectory[ExploreConfig, MetricsRow]
@@ -27,7 +28,7 @@ Report = Callable[[Progress], None]
 
 def explore(
     config: ExploreConfig,
-    out: Path,
+    out: str | Path,
     *,
     given: Given = NOTHING,
     callbacks: Sequence[Callback] = (),
@@ -39,6 +40,7 @@ def explore(
     """
     kind = kind_of(config, given)
     require_length(EXPLORE, kind.length(config))
+    require_unused(Path(out), EXPLORE.heads)  # told before an environment is made, which may take half a minute
     with threads_in_force(config.machine), open_workshop(config, given) as workshop:
         explorer = kind.make(workshop)
         initial = explorer.policy_bytes()
@@ -50,7 +52,7 @@ def explore(
 
 
 def resume(
-    path: Path,
+    path: str | Path,
     *,
     length: int | None = None,
     given: Given = NOTHING,
@@ -59,6 +61,7 @@ def resume(
 ) -> ExploreRun:
     """Continue the run in `path` to its end, or to epoch `length`; equal, bit for bit, to a run never stopped.
 
+    A run that is made longer keeps the evaluation of its old end, which one begun at that length may not have.
     Everything is read and checked before anything on disk is changed.
     """
     run: ExploreRun = RunDirectory.open(path)
@@ -79,10 +82,11 @@ def resume(
         if kind.length(config) < position.turn:
             wanted = kind.length(config)
             raise ConfigError(f"epochs = {wanted} is not possible: {path} already stands at epoch {position.turn}")
+        measured = {row.epoch for row in run.rows() if row.index is not None}
         run.rewind(position.turn)
         run = run.with_config(config)
         explorer.follow(run.rows())
-        job = Exploration(run, workshop, explorer, kind)
+        job = Exploration(run, workshop, explorer, kind, measured)
         drive(
             run, job, position, length=kind.length(config), machine=config.machine, callbacks=callbacks, report=report
         )
@@ -92,8 +96,12 @@ def resume(
 class Exploration:
     """Phase 1 as a job: each epoch measures its policy if that is due, then improves it."""
 
-    def __init__(self, run: ExploreRun, workshop: Workshop, explorer: Explorer, kind: Kind) -> None:
+    def __init__(
+        self, run: ExploreRun, workshop: Workshop, explorer: Explorer, kind: Kind, measured: Collection[int] = ()
+    ) -> None:
+        """measured: epochs whose policies are measured whether or not that is due."""
         self._run, self._workshop, self._explorer, self._kind = run, workshop, explorer, kind
+        self._measured = measured
         self.actor, self.state, self.recall = explorer.actor, explorer.state, explorer.recall
         self.policy_bytes = explorer.policy_bytes
 
@@ -122,7 +130,7 @@ class Exploration:
     def _is_due(self, epoch: int) -> bool:
         every = 1 if self._kind.evaluates_always else self._run.config.evaluation.evaluate_every
         off = self._run.config.evaluation.evaluate_every == 0
-        return epoch == 0 or (not off and epoch % every == 0)
+        return epoch == 0 or epoch in self._measured or (not off and epoch % every == 0)
 
 
 def with_evaluation(row: MetricsRow, evaluation: object) -> MetricsRow:

@@ -108,8 +108,8 @@ def drive(
 def best_score(run: RunDirectory[Any, Any]) -> float:
     """Score of the best policy that the run has kept, -inf where there is none.
 
-    As its file says, not metrics.csv: the last row of a run that then goes on is written anew, without a measure where
-    none is due, and the policy that was measured there is still the best.
+    As its file says, not metrics.csv: rows are written anew where a run goes on from an earlier checkpoint, and the
+    policy that was measured there is still the best.
     """
     try:
         score = float(policy_header(run.policy_path("best")).get("score", "nan"))
