@@ -282,7 +282,6 @@ class Run:
         with self.working(1):  # whether the environment is here, and is the run's
             for actor in actors.values():
                 self._check_fit(actor)
-        suffix = ".mp4" if path is None else Path(path).suffix
         with threads_in_force(self.config.machine):
             data = film(
                 actors,
@@ -292,7 +291,7 @@ class Run:
                 episodes=episodes,
                 horizon=self.protocol.horizon if steps is None else steps,
                 seed=stream(seed, Stream.FILM),
-                suffix=suffix,
+                suffix=".mp4" if path is None else Path(path).suffix,
                 progress=progress,
             )
         if path is None:
