@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mepol.console.places import place
 from mepol.console.progress import noting, telling
-from mepol.console.screen import stdout
 from mepol.envs.domain import Domain
 from mepol.errors import ConfigError
 from mepol.evaluation.assess import Assessment, assess
@@ -19,9 +18,10 @@ from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import kind_of
 from mepol.exploration.presets import PRESETS, Preset
 from mepol.exploration.presets import preset as find_preset
-from mepol.exploration.workshop import Given, domain_of, open_workshop, protocol_of
+from mepol.exploration.workshop import Given, domain_of, open_workshop, protocol_of, survey_of
 from mepol.finetuning.asked import after, asked_task, measured_by
 from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.rows import FINETUNE
 from mepol.finetuning.start import load_start
 from mepol.finetuning.tasks import TASKS, Task
 from mepol.run import Run
@@ -29,6 +29,7 @@ from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import as_before, threads_in_force
 from mepol.runs.streams import Stream, stream
+from mepol.runs.unused import require_unused
 from mepol.settings import GIVEN, require_handed, with_settings
 
 Place = str | Path
@@ -65,9 +66,8 @@ def explore(
     [0, 1, 2]
     """
     config, given = configured(what, fast, seed, epochs, features, env_kwargs, settings)
-    path = _place(out, "explore", progress)
     length = kind_of(config, given).length(config)
-    with telling("epoch", length, shown=progress) as report:
+    with place(out, "explore", progress) as path, telling("epoch", length, shown=progress) as report:
         tell = noting if progress else lambda _: None
         run = exploring.explore(config, path, given=given, callbacks=tuple(callbacks), report=report, tell=tell)
     return Run(run, given)
@@ -193,8 +193,8 @@ def finetune(
     )
     changes = {"seed": seed, "init": name, **settings}
     config = with_settings(config, changes if iterations is None else {**changes, "iterations": iterations})
-    path = _place(out, "finetune", progress)
-    with telling("iteration", config.iterations, shown=progress) as report:
+    told = telling("iteration", config.iterations, shown=progress)
+    with place(out, "finetune", progress) as path, told as report:
         run = begin_finetuning(
             config, path, start=start, task=task, explored=explored, callbacks=tuple(callbacks), report=report
         )
@@ -217,6 +217,7 @@ def begin_finetuning(
 
     like: settings of an exploration that say so where there was none; by default the paper's for its own tasks.
     """
+    require_unused(path, FINETUNE.heads)
     with as_before():
         from mepol.finetuning.drive import finetune as learn  # needs Stable-Baselines3
 
@@ -235,7 +236,7 @@ def begin_finetuning(
         if explored is not None:
             return explored.domain.to_json()
         if like is not None:
-            return domain_of(env, like).to_json()
+            return domain_of(env, like, survey=survey_of(lambda _: env, like)).to_json()
         return Domain.of(env, name=config.env or config.task).to_json()
 
     return learn(config, path, start=start, task=task, domain=domain, callbacks=callbacks, report=report)
@@ -286,13 +287,3 @@ def _run_in(init: Any) -> Run | None:
 def _place_of_preset(what: Any) -> Any:
     """The environment that a preset's name stands for; anything else is itself."""
     return PRESETS[what].config.env if isinstance(what, str) and what in PRESETS else what
-
-
-def _place(out: Place | None, phase: str, shown: bool) -> Path:
-    """Where a run goes; a temporary place is told."""
-    if out is not None:
-        return Path(out)
-    path = Path(tempfile.mkdtemp(prefix=f"mepol-{phase}-")) / "run"
-    if shown:
-        stdout.print(f"the run goes to {path}, which is temporary: give out= to keep it")
-    return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-import warnings
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -12,21 +12,23 @@ from importlib import import_module
 from typing import Any
 
 from mepol import __version__
-from mepol.errors import ConfigError, MepolError, MepolWarning
+from mepol.errors import ConfigError, EnvironmentFault, MepolError
 
 COMMANDS = {
     name: f"mepol.commands.{name}"
     for name in (
         *("explore", "resume", "evaluate", "compare", "sweep", "horizon", "animate", "video", "finetune", "goals"),
-        *("heatmaps", "presets", "calibrate", "help"),
+        *("heatmaps", "presets", "calibrate", "doctor", "completion", "help"),
     )
 }
 """Command -> the module whose `command(arguments)` it is; imported when it is asked for."""
+VERBOSE = "--verbose"
+"""On any command: warnings and faults in full."""
 EXTRAS = {
     **dict.fromkeys(("mujoco", "gymnasium_robotics", "OpenGL"), "mujoco"),
     **dict.fromkeys(("stable_baselines3", "sb3_contrib"), "finetune"),
     "sklearn": "rivals",
-    "imageio_ffmpeg": "video",
+    **dict.fromkeys(("imageio_ffmpeg", "pygame"), "video"),
     **dict.fromkeys(("tensorboard", "wandb"), "log"),
 }
 """Optional module -> the extra that brings it."""
@@ -41,27 +43,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments and arguments[0] in ("-V", "--version"):
         print(f"mepol {__version__}")
         return 0
-    name = "help" if not arguments or arguments[0] in ("-h", "--help") else arguments[0]
-    code = _run(name, arguments[1:])
-    return code if arguments else 2
+    verbose = VERBOSE in arguments
+    words = [word for word in arguments if word != VERBOSE]
+    name = "help" if not words or words[0] in ("-h", "--help") else words[0]
+    code = _run(name, words[1:], verbose=verbose)
+    return code if words else 2
 
 
-def _run(name: str, arguments: list[str]) -> int:
-    """One command, with its faults as sentences and its end as a number."""
+def _run(name: str, arguments: list[str], *, verbose: bool) -> int:
+    """One command, with its faults as sentences and its end as a number; `verbose`: their tracebacks below them."""
     from mepol.commands.terminal import Terminated, parting_words
+    from mepol.console.notices import one_line_each
     from mepol.console.screen import stderr
 
-    def say(sentence: object) -> None:
+    def say(sentence: object, fault: BaseException | None = None) -> None:
         stderr.print(f"mepol: {sentence}")
+        if verbose and fault is not None:
+            stderr.print("".join(traceback.format_exception(fault)), end="")
 
     try:
-        with _signals_and_warnings():
+        with _signals(), one_line_each(verbose=verbose):
             _find(name)(arguments)
     except MepolError as fault:
-        say(fault)
+        raised = isinstance(fault, EnvironmentFault) and isinstance(fault.__cause__, Exception)
+        say(f"{fault}; {VERBOSE} shows the traceback" if raised and not verbose else fault, fault)
         return 2 if isinstance(fault, ConfigError) else 1
     except ImportError as fault:
-        say(_missing(fault))
+        say(_missing(fault), fault)
         return 1
     except KeyboardInterrupt as stop:
         say(f"interrupted; {parting_words(stop)}")
@@ -73,7 +81,7 @@ def _run(name: str, arguments: list[str]) -> int:
         sys.stderr.close()
         return 1
     except (OSError, MemoryError) as fault:
-        say(f"the system refused: {str(fault) or 'out of memory'}")
+        say(f"the system refused: {str(fault) or 'out of memory'}", fault)
         return 1
     return 0
 
@@ -96,31 +104,20 @@ def _missing(fault: ImportError) -> str:
 
 
 @contextmanager
-def _signals_and_warnings() -> Iterator[None]:
-    """Termination unwinds the stack, and our own warnings are one line each; both as before afterwards."""
+def _signals() -> Iterator[None]:
+    """Termination unwinds the stack; as before afterwards."""
     from mepol.commands.terminal import Terminated
-    from mepol.console.screen import stderr
 
     def terminate(number: int, _: object) -> None:
         raise Terminated(number)
 
-    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-        if issubclass(category, MepolWarning):
-            stderr.print(f"mepol: warning: {message}")
-        else:
-            show_others(message, category, *rest)
-
-    show_others = warnings.showwarning
     heard = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is not signal.SIG_IGN]  # nohup stays
     before = {number: signal.signal(number, terminate) for number in heard}
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", MepolWarning)
-        warnings.showwarning = show  # type: ignore[assignment]
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,6 @@ from mepol.errors import MepolError, PolicyFileError
 from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.evaluation.yardsticks import find_yardstick
 from mepol.exploration.workshop import Given
-from mepol.figures.summary import Summary, summarise
-from mepol.figures.video import film
 from mepol.runs.directory import RunDirectory
 from mepol.runs.domain import load_domain
 from mepol.runs.files import write_bytes
@@ -29,6 +27,9 @@ from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import MeanActor, check_fit
 from mepol.sampling.collect import Actor, collect
+
+if TYPE_CHECKING:  # figures load Matplotlib, for which only who draws has to wait
+    from mepol.figures.summary import Summary
 
 
 class Run:
@@ -253,6 +254,8 @@ class Run:
         >>> mepol.open("runs/gridworld").summary().last.epoch
         2
         """
+        from mepol.figures.summary import summarise
+
         return summarise(self.directory)
 
     def video(
@@ -271,13 +274,14 @@ class Run:
         >>> mepol.open("runs/gridworld").video(steps=2).name
         'policy.mp4'
         """
+        from mepol.figures.video import film
+
         actors: dict[str, Actor] = {"after": self.load(which)}
         if self.directory.policy_path("initial").is_file():
             actors = {"before": self.initial, **actors}
         with self.working(1):  # whether the environment is here, and is the run's
             for actor in actors.values():
                 self._check_fit(actor)
-        suffix = ".mp4" if path is None else Path(path).suffix
         with threads_in_force(self.config.machine):
             data = film(
                 actors,
@@ -287,7 +291,7 @@ class Run:
                 episodes=episodes,
                 horizon=self.protocol.horizon if steps is None else steps,
                 seed=stream(seed, Stream.FILM),
-                suffix=suffix,
+                suffix=".mp4" if path is None else Path(path).suffix,
                 progress=progress,
             )
         if path is None:

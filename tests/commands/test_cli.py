@@ -134,7 +134,7 @@ def test_ctrl_c_leaves_whole_rows_and_a_policy(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert_one_sentence(err, "interrupted", f"mepol resume {out} goes on from there")
+    assert_one_sentence(err, "interrupted", f"is in {out}, and mepol resume {out} goes on from there")
     rows = RunDirectory.open(out).rows()
     assert len(rows) >= 3
     assert [row.epoch for row in rows] == list(range(len(rows)))
@@ -231,40 +231,50 @@ def test_nothing_typed_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> No
 # --- bad input ----------------------------------------------------------------------------------------------------
 
 
+WRONG = [
+    (["exploer"], ["no command 'exploer'", "explore"]),
+    (["explore"], ["explore needs a preset", "gridworld"]),
+    (["explore", "gridwold"], ["gridwold", "did you mean 'gridworld'"]),
+    (["explore", "mountaincar"], ["did you mean 'mountain-car'"]),
+    (["explore", "gridworld", "--k", "0"], ["k = 0 is not possible", "at least 1"]),
+    (["explore", "gridworld", "--k", "24000"], ["k = 24000 is not possible", "below the 24000 particles"]),
+    (["explore", "gridworld", "--horizon", "0"], ["horizon = 0", "at least 1"]),
+    (["explore", "gridworld", "--trajectories", "-2"], ["trajectories = -2", "at least 1"]),
+    (["explore", "gridworld", "--learning-rate", "0"], ["learning_rate = 0", "above 0"]),
+    (["explore", "gridworld", "--learning-rate", "nan"], ["learning_rate = nan"]),
+    (["explore", "gridworld", "--kl-threshold", "-1"], ["kl_threshold = -1", "above 0"]),
+    (["explore", "gridworld", "--max-steps", "0"], ["max_steps = 0"]),
+    (["explore", "gridworld", "--threads", "-1"], ["threads = -1"]),
+    (["explore", "gridworld", "--seed", "-1"], ["seed = -1"]),
+    (["explore", "gridworld", "--epochs", "-1"], ["epochs = -1"]),
+    (
+        ["explore", "gridworld", "--evaluation-trajectories", "1", "--horizon", "50"],
+        ["evaluation_trajectories = 1"],
+    ),
+    (["explore", "gridworld", "--features", "z"], ["no feature 'z'", "x, y"]),
+    (["explore", "gridworld", "--heatmap-low", "0", "0", "--heatmap-high", "0", "1"], ["'x'", "zero-width"]),
+    (
+        ["explore", "gridworld", "--heatmap-low", "-inf", "0"],
+        ["heatmap_low = (-inf, 0.0)", "finite"],
+    ),
+    (["evaluate", "some/run", "--trajectories", "0"], ["trajectories = 0", "at least 1"]),
+    (["evaluate", "some/run", "--seed", "-1"], ["seed = -1"]),
+]
+"""Arguments that cannot be meant, with words of the sentence that says so: code 2."""
+FAILED = [
+    (["explore", "CartPole-v1"], ["action space is Discrete(2)", "Box"]),
+    (["explore", "gridworld", "--env", "NoSuch-v0"], ["NoSuch"]),
+    (["evaluate", "missing/run"], ["missing/run is not a run directory"]),
+    (["evaluate", "."], ["not a run directory"]),
+]
+"""Arguments that mean something that is not there: code 1."""
+
+
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["exploer"], ["no command 'exploer'", "explore"]),
-        (["explore"], ["explore needs a preset", "gridworld"]),
-        (["explore", "gridwold"], ["gridwold", "did you mean 'gridworld'"]),
-        (["explore", "mountaincar"], ["did you mean 'mountain-car'"]),
-        (["explore", "gridworld", "--k", "0"], ["k = 0 is not possible", "at least 1"]),
-        (["explore", "gridworld", "--k", "24000"], ["k = 24000 is not possible", "below the 24000 particles"]),
-        (["explore", "gridworld", "--horizon", "0"], ["horizon = 0", "at least 1"]),
-        (["explore", "gridworld", "--trajectories", "-2"], ["trajectories = -2", "at least 1"]),
-        (["explore", "gridworld", "--learning-rate", "0"], ["learning_rate = 0", "above 0"]),
-        (["explore", "gridworld", "--learning-rate", "nan"], ["learning_rate = nan"]),
-        (["explore", "gridworld", "--kl-threshold", "-1"], ["kl_threshold = -1", "above 0"]),
-        (["explore", "gridworld", "--max-steps", "0"], ["max_steps = 0"]),
-        (["explore", "gridworld", "--threads", "-1"], ["threads = -1"]),
-        (["explore", "gridworld", "--seed", "-1"], ["seed = -1"]),
-        (["explore", "gridworld", "--epochs", "-1"], ["epochs = -1"]),
-        (
-            ["explore", "gridworld", "--evaluation-trajectories", "1", "--horizon", "50"],
-            ["evaluation_trajectories = 1"],
-        ),
-        (["explore", "gridworld", "--features", "z"], ["no feature 'z'", "x, y"]),
-        (["explore", "gridworld", "--heatmap-low", "0", "0", "--heatmap-high", "0", "1"], ["'x'", "zero-width"]),
-        (
-            ["explore", "gridworld", "--heatmap-low", "-inf", "0"],
-            ["heatmap_low = (-inf, 0.0)", "finite"],
-        ),
-        (["evaluate", "some/run", "--trajectories", "0"], ["trajectories = 0", "at least 1"]),
-        (["evaluate", "some/run", "--seed", "-1"], ["seed = -1"]),
-    ],
-    ids=" ".join,
+    ("expected", "arguments", "words"), [*((2, *case) for case in WRONG), *((1, *case) for case in FAILED)]
 )
-def test_wrong_values_are_one_sentence_and_code_2(
+def test_what_is_wrong_is_one_sentence_and_leaves_nothing(
+    expected: int,
     arguments: list[str],
     words: list[str],
     tmp_path: Path,
@@ -274,31 +284,7 @@ def test_wrong_values_are_one_sentence_and_code_2(
     monkeypatch.chdir(tmp_path)
     code, _, err = run_main(arguments, capsys)
     assert_one_sentence(err, *words)
-    assert code == 2
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["explore", "CartPole-v1"], ["action space is Discrete(2)", "Box"]),
-        (["explore", "gridworld", "--env", "NoSuch-v0"], ["NoSuch"]),
-        (["evaluate", "missing/run"], ["missing/run is not a run directory"]),
-        (["evaluate", "."], ["not a run directory"]),
-    ],
-    ids=" ".join,
-)
-def test_failures_are_one_sentence_and_code_1(
-    arguments: list[str],
-    words: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, _, err = run_main(arguments, capsys)
-    assert_one_sentence(err, *words)
-    assert code == 1
+    assert code == expected
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ from mepol.errors import EnvironmentFault
 
 pytest.importorskip("mujoco")
 
-from mepol.envs import rendering
+from mepol.envs import offscreen
 from mepol.envs.humanoid import HumanoidVectorEnv
 
 DRAW = """
@@ -31,7 +31,7 @@ print(*drawn, spread, os.environ == before)
 
 
 drawable = pytest.mark.skipif(
-    not (rendering._egl_works() or rendering._osmesa_works()), reason="neither libegl1 nor libosmesa6 is installed"
+    not (offscreen._egl_works() or offscreen._osmesa_works()), reason="neither libegl1 nor libosmesa6 is installed"
 )
 
 
@@ -67,7 +67,7 @@ def test_looking_does_not_disturb_the_physics():
 @drawable
 @pytest.mark.parametrize("backend", [None, "egl", "osmesa"])
 def test_each_backend_draws_and_the_users_choice_is_obeyed(backend):
-    if (backend == "egl" and not rendering._egl_works()) or (backend == "osmesa" and not rendering._osmesa_works()):
+    if (backend == "egl" and not offscreen._egl_works()) or (backend == "osmesa" and not offscreen._osmesa_works()):
         pytest.skip(f"{backend} is not installed")
     environment = {k: v for k, v in os.environ.items() if k not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     if backend:
@@ -76,21 +76,21 @@ def test_each_backend_draws_and_the_users_choice_is_obeyed(backend):
     assert (done.returncode, done.stderr) == (0, "")
     chosen, spread, unchanged = done.stdout.split()
     assert unchanged == "True"
-    assert chosen == (backend or ("egl" if rendering._egl_works() else "osmesa"))
+    assert chosen == (backend or ("egl" if offscreen._egl_works() else "osmesa"))
     assert int(spread) > 10
 
 
 def test_without_any_library_the_debian_package_is_named(monkeypatch):
     monkeypatch.delenv("MUJOCO_GL", raising=False)
-    rendering.first_that_works.cache_clear()
-    monkeypatch.setattr(rendering, "_egl_works", lambda: False)
-    monkeypatch.setattr(rendering, "_osmesa_works", lambda: True)
-    assert rendering.choose_backend() == "osmesa"
-    rendering.first_that_works.cache_clear()
-    monkeypatch.setattr(rendering, "_osmesa_works", lambda: False)
+    offscreen.first_that_works.cache_clear()
+    monkeypatch.setattr(offscreen, "_egl_works", lambda: False)
+    monkeypatch.setattr(offscreen, "_osmesa_works", lambda: True)
+    assert offscreen.choose_backend() == "osmesa"
+    offscreen.first_that_works.cache_clear()
+    monkeypatch.setattr(offscreen, "_osmesa_works", lambda: False)
     with pytest.raises(EnvironmentFault, match=r"libegl1 .*libosmesa6"):
-        rendering.choose_backend()
-    rendering.first_that_works.cache_clear()
+        offscreen.choose_backend()
+    offscreen.first_that_works.cache_clear()
 
 
 def test_a_backend_that_fails_is_named_with_its_remedy(monkeypatch):

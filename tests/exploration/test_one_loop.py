@@ -20,6 +20,7 @@ from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import explore, resume
 from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.runs.callbacks import Progress, StopAt
+from mepol.runs.directory import RunDirectory
 from mepol.runs.policies import load_policy, policy_header, with_header
 
 EPOCHS = {"mepol": 3, "maxent": 2, "random": 0, "uniform": 0}
@@ -118,19 +119,31 @@ def test_the_best_policy_is_the_one_of_its_epoch(settings: Callable, whole: dict
         np.testing.assert_array_equal(ours.state_dict()[name], tensor)
 
 
-def test_the_best_policy_outlives_the_row_that_it_was_measured_in(tiny: Callable, tmp_path: Path) -> None:
-    """A run that goes on after its end measures its last policy again only if that is due; what it kept, it keeps."""
+def test_a_run_that_is_made_longer_keeps_what_it_had_measured(tiny: Callable, tmp_path: Path) -> None:
+    path = explore(tiny(epochs=1), tmp_path / "run").path
+    old = RunDirectory.open(path).rows()[1]
+    visits = RunDirectory.open(path).load_visits(1)
+    run = resume(path, length=3)
+    new = run.rows()[1]
+    for column in ("index", "discrete_entropy", "pooled_entropy", "cells"):
+        assert getattr(new, column) == getattr(old, column) is not None
+    assert new.entropy is not None  # and the policy was improved
+    np.testing.assert_array_equal(run.load_visits(1), visits)
+    assert [row.index is not None for row in run.rows()] == [True, True, False, True]
+    assert [row.index is not None for row in resume(path, length=4).rows()] == [True, True, False, True, True]
+
+
+def test_the_best_policy_outlives_a_run_that_goes_on(tiny: Callable, tmp_path: Path) -> None:
     path = explore(tiny(epochs=1), tmp_path / "run").path
     best = path / "best.safetensors"
     best.write_bytes(with_header((path / "policy.safetensors").read_bytes(), {"epoch": "1", "score": "99.0"}))
     kept = best.read_bytes()
     index = mepol.resume(path, length=3, progress=False).metrics["index"]
-    assert np.isnan(index[1])
-    assert np.isfinite(index[[0, 3]]).all()
+    assert np.isfinite(index[[0, 1, 3]]).all()
     assert best.read_bytes() == kept
     best.write_bytes(with_header(kept, {"score": "-99.0"}))
     resume(path, length=4)
-    assert policy_header(best)["epoch"] == "4"
+    assert policy_header(best)["epoch"] in ("3", "4")  # both are measured now; the better of them is kept
 
 
 # --- checkpoints of other runs, and resumes that fail --------------------------------------------------------------
@@ -270,7 +283,7 @@ def test_a_target_ends_a_run_well_and_a_longer_one_goes_on(tiny: Callable, tmp_p
     on = mepol.resume(run.path, length=5, progress=False)
     assert on.metrics["epoch"].tolist() == [0, 1, 2, 3, 4, 5]
     explore(config, tmp_path / "whole")
-    assert_same_run(run.path, tmp_path / "whole", but=("best.safetensors",))
+    assert_same_run(run.path, tmp_path / "whole", but=("best.safetensors",), old_end=2)
     assert any(not np.array_equal(last[name], tensor) for name, tensor in on.policy.state_dict().items())
 
 

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+from PIL import Image
 
-from mepol.errors import ConfigError
-from mepol.figures.video import CAPTION, film
+from mepol.envs import offscreen
+from mepol.errors import ConfigError, EnvironmentFault
+from mepol.figures.video import BORDER, CAPTION, film
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
@@ -47,11 +55,14 @@ def test_two_policies_stand_side_by_side_from_the_same_start(tmp_path):
         progress=lambda done, total: seen.append((done, total)),
     )
     frames, fps = watch(data, tmp_path)
-    assert frames.shape == (20, 480 + CAPTION, 960, 3)
+    assert frames.shape == (20, 480 + CAPTION, 960 + BORDER, 3)
+    assert frames[:, :, 480 : 480 + BORDER].max() < 120  # a dark line between the halves
     assert fps == 30
     assert seen[0] == (1, 20)
     assert seen[-1] == (20, 20)
-    before, after = ([dot(frame[CAPTION:, columns]) for frame in frames] for columns in (np.s_[:480], np.s_[480:]))
+    before, after = (
+        [dot(frame[CAPTION:, columns]) for frame in frames] for columns in (np.s_[:480], np.s_[480 + BORDER :])
+    )
     for start, end in ((0, 9), (10, 19)):
         np.testing.assert_allclose(before[start], after[start], atol=1)
         np.testing.assert_allclose(before[end], before[start], atol=6)
@@ -83,3 +94,36 @@ def test_nothing_to_show_is_refused():
     seed, actors = np.random.SeedSequence(0), {"policy": Constant(0.0)}
     with pytest.raises(ConfigError, match=r"an .mp4 or a .gif file, not '.avi'"):
         film(actors, "mepol/MountainCar-v0", episodes=1, horizon=1, seed=seed, suffix=".avi")
+
+
+def test_a_gif_needs_no_ffmpeg(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    actors, seed = {"before": Constant(0.0, 0.0), "after": Constant(0.2, 0.2)}, np.random.SeedSequence(0)
+    data = film(actors, "mepol/GridWorld-v0", episodes=1, horizon=4, seed=seed, suffix=".gif")
+    with Image.open(io.BytesIO(data)) as picture:
+        assert (picture.format, picture.n_frames, picture.size) == ("GIF", 5, (960 + BORDER, 480 + CAPTION))
+        assert picture.info["duration"] == 30  # of 1/30 s, in whole hundredths
+    with pytest.raises(EnvironmentFault, match=r"mepol\[video\]"):
+        film(actors, "mepol/GridWorld-v0", episodes=1, horizon=4, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "size", "needs"), [("Swimmer-v5", 2, "mujoco"), ("MountainCarContinuous-v0", 1, "pygame")]
+)
+def test_environments_of_others_draw_without_a_screen(env_id, size, needs, tmp_path):
+    """In a process of its own, as what a library decides when it is loaded cannot be taken back."""
+    pytest.importorskip(needs)
+    if needs == "mujoco" and not (offscreen._egl_works() or offscreen._osmesa_works()):
+        pytest.skip("nothing to draw through")
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); before = dict(os.environ)\n"
+        "import numpy as np, mepol\nfrom test_video import Constant\nfrom mepol.figures.video import film\n"
+        f"actors, seed = {{'one': Constant(*[0.5] * {size})}}, np.random.SeedSequence(0)\n"
+        f"data = film(actors, {env_id!r}, episodes=1, horizon=2, seed=seed, suffix='.gif')\n"
+        "assert dict(os.environ) == before; print(data[:3].decode())"
+    )
+    hidden = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "DISPLAY", "SDL_VIDEODRIVER", "XDG_RUNTIME_DIR")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "GIF\n", "")

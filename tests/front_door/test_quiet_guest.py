@@ -68,9 +68,9 @@ print(json.dumps(changed))
 def test_every_call_leaves_the_process_as_it_was(backend, small, tmp_path):
     """In a process of its own: libraries that are loaded on the way are loaded once. That takes its time."""
     pytest.importorskip("mujoco")
-    from mepol.envs import rendering
+    from mepol.envs import offscreen
 
-    if not (rendering._egl_works() or (backend is None and rendering._osmesa_works())):
+    if not (offscreen._egl_works() or (backend is None and offscreen._osmesa_works())):
         pytest.skip("nothing to draw through")
     environment = {k: v for k, v in os.environ.items() if k not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     if backend:

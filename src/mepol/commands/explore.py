@@ -22,7 +22,7 @@ from mepol.exploration.presets import PRESETS, starting_config
 from mepol.exploration.study import read_study
 from mepol.settings import Described, describe, with_settings
 
-USAGE = "mepol explore PRESET|ENV_ID|FILE.toml [--fast] [--explorer NAME] [--flag VALUE ...] [--out DIR]"
+USAGE = "mepol explore PRESET|ENV_ID|FILE.toml [--fast] [--explorer NAME] [--flag VALUE ...] [--out DIR] [--verbose]"
 WHAT = "Learn one policy that covers the environment's states evenly, without any reward."
 COMMON = (
     *("fast", "explorer", "seed", "epochs", "horizon", "trajectories", "features", "k", "kl_threshold"),
@@ -126,13 +126,18 @@ def _presets() -> str:
 
 
 def _help(usage: str, default: ExploreConfig, *, everything: bool) -> str:
+    rows = flags(default)
+    return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, COMMON)
+
+
+def flags(default: ExploreConfig) -> list[Described]:
+    """Everything that can be typed after the name, with the settings of `default`."""
     here = [row for row in describe(Choices) if row.name in ("fast", "paper_rule")]
     here += [Described("out", "path", "runs/NAME-seed-S", "", "New directory for the run.", "command")]
     own = "An argument of the environment's construction, as KEY=VALUE; may be given several times."
     here += [Described("env_arg", "key=value", "", "", own, "command"), *describe(WatchArguments)]
     rows = [*(_in_command(row) for row in here), *describe(default)]
-    rows = [row for row in rows if row.name != "env_kwargs"]
-    return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, COMMON)
+    return [row for row in rows if row.name != "env_kwargs"]
 
 
 def _in_command(row: Described) -> Described:

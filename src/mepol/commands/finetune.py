@@ -16,6 +16,7 @@ from mepol.commands.watch import LogArguments
 from mepol.console.progress import telling
 from mepol.console.screen import stdout
 from mepol.console.summary import print_summary
+from mepol.envs.make import limit_of
 from mepol.envs.names import advice, is_known
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
@@ -23,7 +24,7 @@ from mepol.exploration.presets import PRESETS
 from mepol.finetuning.config import Algo, FinetuneConfig
 from mepol.finetuning.presets import default_config
 from mepol.finetuning.start import explorer_name
-from mepol.finetuning.tasks import DEFAULT_HORIZON, TASKS, find_task, is_environment, limit_of
+from mepol.finetuning.tasks import DEFAULT_HORIZON, TASKS, find_task, is_environment
 from mepol.runs.directory import RunDirectory
 from mepol.runs.text import file_name
 from mepol.settings import Described, describe, with_settings
@@ -170,12 +171,17 @@ def _resume(parsed: FinetuneArguments, choices: Choices) -> RunDirectory[Any, An
 
 
 def _help(usage: str, config: FinetuneConfig, *, everything: bool) -> str:
+    rows = flags(config)
+    names = (*COMMON, *FIRST[config.section], "log", "threads", "out", "resume")
+    return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, names)
+
+
+def flags(config: FinetuneConfig) -> list[Described]:
+    """Everything that can be typed after the task, with the settings of `config`."""
     out = "New directory for the run; by default runs/TASK-ALGO-INIT-seed-S, numbered where that is taken."
     own = "An argument of the environment's construction, as KEY=VALUE; may be given several times."
     resumed = "Continue the run in this directory instead; of the settings only --iterations is read."
     here = [Described("out", "path", "", "", out, "command"), Described("resume", "path", "", "", resumed, "command")]
     here += [Described("env_arg", "key=value", "", "", own, "command")]
     here += [dataclasses.replace(row, group="command") for row in describe(LogArguments)]
-    rows = [*here, *(row for row in describe(config) if row.name not in ("task", "env", "env_kwargs"))]
-    names = (*COMMON, *FIRST[config.section], "log", "threads", "out", "resume")
-    return all_settings(usage, WHAT, rows, GROUPS) if everything else first_screen(usage, WHAT, rows, names)
+    return [*here, *(row for row in describe(config) if row.name not in ("task", "env", "env_kwargs"))]

@@ -21,17 +21,20 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol resume RUN [--epochs E | --iterations I]                               continue a run that was stopped
   mepol evaluate RUN... [--which W] [--trajectories N] [--seed S] [--json]     measure what their policies cover
   mepol compare RUN... [--out DIR]                                             runs side by side, with intervals
-  mepol sweep FILE|PRESET [--seeds N] [--jobs J] [--out DIR]                   seeds and variants, in parallel
+  mepol sweep FILE|PRESET|ENV_ID [--seeds N] [--jobs J] [--out DIR]            seeds and variants, in parallel
   mepol horizon RUN... [--which W] [--until H] [--out DIR]                     entropy over the testing horizon
   mepol heatmaps RUN [--axes x,y] [--replace]                                  heatmaps of a run without them
   mepol animate RUN [--out FILE.gif]                                           coverage over training
   mepol video RUN [--which W] [--episodes N] [--out FILE.mp4]                  film it, before and after training
   mepol goals RUN [--which W] [--trajectories N] [--seed S] [--json]           how often it meets goals untrained
   mepol presets                                                                the paper's settings, with sources
+  mepol doctor                                                                 what works here, and what is missing
+  mepol completion bash|zsh|fish                                               Tab completes commands and flags
 
 RUN is the directory of an exploration or of a fine-tuning. --which says which of its policies is meant: last (the
 newest), best (the one with the best evaluation) or initial (the one it started from).
-`mepol explore gridworld --help` shows the settings people use, --help-all every one; each command takes --help.
+`mepol explore gridworld --help` shows the settings people use, --help-all every one; each command takes --help,
+and --verbose, which shows warnings and faults in full.
 """
 
 

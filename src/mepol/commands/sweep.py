@@ -12,13 +12,17 @@ import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from mepol.commands.compare import write_comparison
-from mepol.commands.terminal import SomeInt, SomePath, assignment, at_least, parse
+from mepol.commands.terminal import SomeInt, SomePath, assignment, at_least, parse, resumable
 from mepol.console.screen import stderr, stdout
 from mepol.errors import ConfigError, RunError
+from mepol.exploration.presets import PRESETS, starting_config
 from mepol.exploration.study import Member, Study, read_study, seeds_of, study_of
 from mepol.exploration.sweep import Outcome, log_path, run_members, write_summary
 from mepol.runs.directory import RunDirectory
+from mepol.runs.files import require_place
 from mepol.runs.groups import Group
+from mepol.runs.text import file_name
+from mepol.settings import with_settings
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class SweepArguments:
     """Run seeds and variants of a study in parallel; the same command again goes on where it was stopped."""
 
     study: tyro.conf.Positional[str]
-    """A TOML file (see docs/rivals.md), or a preset."""
+    """A TOML file (see docs/rivals.md), a preset, or an environment as in `mepol explore`."""
     seeds: SomeInt = None
     """Seeds 0 .. N-1 of each variant; by default the study's, or 8 of a preset."""
     jobs: int = 1
@@ -35,8 +39,9 @@ class SweepArguments:
     """Directory of the members; by default sweeps/NAME."""
     only: tuple[str, ...] = ()
     """Members (variant-seed-S) or variants to run; all by default."""
-    set: tuple[str, ...] = ()
-    """Settings for all variants, as NAME=VALUE with a TOML value: epochs=30 hidden=[64,64]."""
+    set: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
+    """Settings for all variants, as NAME=VALUE with a TOML value: epochs=30 hidden=[64,64]; may be given several
+    times."""
     against: Literal["samples", "epoch"] = "samples"
     """What the curves of the pictures are drawn over."""
 
@@ -56,7 +61,9 @@ def command(arguments: list[str]) -> None:
         members = chosen
     each = " or ".join(str(t) for t in sorted({m.config.machine.threads for m in members}))
     stdout.print(f"{len(members)} runs in {out}, {parsed.jobs} at a time with {each} threads each")
-    outcomes = _with_progress(members, parsed.jobs)
+    require_place(out)
+    with resumable(out, "the same command", mark=""):
+        outcomes = _with_progress(members, parsed.jobs)
     stdout.print(f"summary {write_summary(outcomes, out)}")
     if done := [o for o in outcomes if o.state == "done"]:
         for path in write_comparison(_groups(done), out, against=parsed.against):
@@ -72,11 +79,18 @@ def _study(parsed: SweepArguments) -> tuple[str, Study]:
     """Name and content of what was asked for, with the seeds and settings of the command line."""
     path = Path(parsed.study)
     from_file = path.suffix == ".toml" or path.is_file()
-    changes = dict(assignment(text) for text in parsed.set)
-    study = read_study(path, changes) if from_file else study_of({"preset": parsed.study, "seeds": 8}, changes)
+    changes = dict(assignment(text) for texts in parsed.set for text in texts)
+    name = path.stem if from_file else file_name(parsed.study)
+    if from_file:
+        study = read_study(path, changes)
+    elif parsed.study in PRESETS:
+        study = study_of({"preset": parsed.study, "seeds": 8}, changes)
+    else:  # typed, not read from a file: the module that it may name is imported
+        config = starting_config(parsed.study, explorer=str(changes.get("explorer", "mepol")))
+        study = Study({name: with_settings(config, changes)}, seeds_of(8))
     if parsed.seeds is not None:
         study = replace(study, seeds=seeds_of(parsed.seeds))
-    return path.stem if from_file else parsed.study, study
+    return name, study
 
 
 def _with_progress(members: Sequence[Member], jobs: int) -> list[Outcome]:

@@ -34,7 +34,8 @@ def parse(kind: Any, arguments: list[str], prog: str, default: Any = None) -> An
     """Arguments into a dataclass; nested settings become flat flags."""
     flat = Annotated[kind, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes]
     extra = {} if default is None else {"default": default}
-    return tyro.cli(flat, prog=prog, args=arguments, **extra)
+    about = f"{kind.__doc__} With --verbose, warnings and faults are shown in full."
+    return tyro.cli(flat, prog=prog, args=arguments, description=about, **extra)
 
 
 def parse_some(kind: Any, arguments: list[str], prog: str) -> tuple[Any, list[str]]:
@@ -75,17 +76,16 @@ class Terminated(BaseException):
 
 
 @contextmanager
-def resumable(path: Path, command: str) -> Iterator[None]:
-    """Whoever stops the block is told the `command` that goes on, once the run in `path` has been made."""
+def resumable(path: Path, command: str, mark: str = "config.json") -> Iterator[None]:
+    """Whoever stops the block is told what is in `path`, once `mark` is there, and the `command` that goes on."""
     try:
         yield
     except (KeyboardInterrupt, Terminated) as stop:
-        if (path / "config.json").is_file():
-            stop.add_note(command)
+        finished = f"what was finished is in {path}, and {command} goes on from there"
+        stop.add_note(finished if (path / mark).exists() else f"nothing was written to {path} yet")
         raise
 
 
 def parting_words(stop: BaseException) -> str:
     """What is left of the work that `stop` ended, and how to go on."""
-    command = next(iter(getattr(stop, "__notes__", ())), "mepol resume")
-    return f"what was finished is on disk, and {plain(command)} goes on from there"
+    return plain(next(iter(getattr(stop, "__notes__", ())), "what was finished is kept"))

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mepol.commands.terminal import SomeInt, SomePath, Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.run import Run
+from mepol.runs.files import output_folder
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ def command(arguments: list[str]) -> None:
     at_least("seed", parsed.seed, 0)
     columns = (TextColumn("filming"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     run = Run.open(parsed.run)
+    if parsed.out is not None:  # told before anything is filmed
+        output_folder(parsed.out.parent)
     with Progress(*columns, console=stdout) as bar:
         task = bar.add_task("frames", total=None)
         path = run.video(

@@ -8,11 +8,16 @@ stopped at their last good state.
 from __future__ import annotations
 
 import signal
+import site
+import sysconfig
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
@@ -23,9 +28,10 @@ from mepol.errors import CollapseError, EnvironmentFault
 
 @contextmanager
 def guard(call: str, time_limit: float = 0.0) -> Iterator[None]:
-    """Names what the environment's own code raises, and ends a call that takes longer than `time_limit` s (0: none).
+    """Names what the environment's own code raises, and where; ends a call that takes over `time_limit` s (0: none).
 
-    The limit needs the main thread and its alarm signal; elsewhere it is not enforced.
+    What was raised stays the `__cause__` of what is told. The limit needs the main thread and its alarm
+    signal; elsewhere it is not enforced.
     """
     limited = time_limit > 0 and threading.current_thread() is threading.main_thread()
 
@@ -40,15 +46,92 @@ def guard(call: str, time_limit: float = 0.0) -> Iterator[None]:
     except EnvironmentFault:
         raise
     except Exception as fault:
-        raise EnvironmentFault(f"the environment's {call} raised {type(fault).__name__}: {fault}") from fault
+        raise EnvironmentFault(f"the environment's {call} {_told(call, fault)}") from fault
     finally:
         if limited:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, before)
 
 
+# --- What was raised, in a sentence ---------------------------------------------------------------------------------
+
+LIBRARIES = tuple(
+    Path(place).resolve()
+    for place in (
+        str(Path(__file__).parents[1]),
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+    )
+)
+"""Folders whose files are not the user's own code."""
+OLD = "Gymnasium's environments have done since 0.26; wrap one of the older kind with Shimmy's GymV21CompatibilityV0"
+RETURNS = {
+    "reset": f"must take seed= and options=, and return (observation, info), as {OLD}",
+    "step": f"must return (observation, reward, terminated, truncated, info), as {OLD}",
+}
+"""What each call has to give back: for environments that were written for Gym."""
+UNPACKED = ("values to unpack", "cannot unpack", "unexpected keyword argument 'seed'")
+"""How Python says that something else was given back."""
+
+
+def _told(call: str, fault: Exception) -> str:
+    """What an environment's own code did in `call`, from the exception that came of it."""
+    returned, place = RETURNS.get(call.partition(" ")[0]), own_line(fault)
+    if returned and place is None and any(words in str(fault) for words in UNPACKED):
+        return f"{returned} ({fault})"
+    return f"raised {type(fault).__name__}: {fault}" + (f" ({place})" if place else "")
+
+
+def own_line(fault: BaseException) -> str | None:
+    """File and line of the user's own code in which `fault` was raised, the innermost; None where no such code was."""
+    for frame in reversed(traceback.extract_tb(fault.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_file() and not any(path.resolve().is_relative_to(place) for place in LIBRARIES):
+            return f"{frame.filename}, line {frame.lineno}, in {frame.name}"
+    return None
+
+
+# --- What it gave back ----------------------------------------------------------------------------------------------
+
+
+class Shaped(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A single environment that is held to what its calls give back, so that a batch of them can be put together.
+
+    The numbers are looked at once a batch (`check_observations`), not here.
+    """
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Start anew."""
+        found: Any = self.env.reset(**options)
+        self._require(found, 2, "reset")
+        return found  # type: ignore[no-any-return]
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step."""
+        found: Any = self.env.step(action)
+        self._require(found, 5, "step")
+        return found  # type: ignore[no-any-return]
+
+    def _require(self, found: Any, size: int, call: str) -> None:
+        """EnvironmentFault unless `found` has `size` parts and begins with an observation of the space's shape."""
+        name = type(self.env.unwrapped).__name__
+        if not isinstance(found, tuple) or len(found) != size or not isinstance(found[-1], dict):
+            raise EnvironmentFault(f"the {call} of {name} {RETURNS[call]}")
+        obs, wanted = found[0], self.observation_space.shape  # None of a Dict, whose parts are taken by name
+        if wanted is not None and getattr(obs, "shape", None) != wanted and (shape := _array(obs).shape) != wanted:
+            raise EnvironmentFault(
+                f"the {call} of {name} returned an observation of shape {shape}, "
+                f"and its observation space has {wanted}: make them agree"
+            )
+
+
 def check_spaces(env: VectorEnv[Any, Any, Any]) -> tuple[Box, Box]:
     """The Boxes of one sub-environment's observations and actions, or an EnvironmentFault that says what is there."""
+    if not hasattr(env, "single_observation_space"):
+        raise EnvironmentFault(
+            f"a batch of environments is needed, not a {type(env).__name__}: gymnasium.make_vec makes one"
+        )
     return _box(env.single_observation_space, "observation"), _box(env.single_action_space, "action")
 
 

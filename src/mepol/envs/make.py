@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from mepol.envs.contract import guard
+from mepol.envs.contract import Shaped, guard
 from mepol.envs.coordinates import name_of
 from mepol.envs.names import resolve
 from mepol.envs.spaces import fitted
@@ -60,7 +60,7 @@ def make_env(
     name, options = name_of(what), dict(kwargs or {})
 
     def fit(env: Single) -> Single:
-        env = fitted(env, unit_actions=unit_actions)
+        env = fitted(Shaped(env), unit_actions=unit_actions)
         return Unending(env) if ignore_termination else env
 
     with guard(f"construction as {name!r}", time_limit), _quiet():
@@ -101,6 +101,22 @@ def make_single(
     if render_mode is not None and env.render_mode != render_mode:
         raise EnvironmentFault(f"{name!r} does not draw {render_mode!r}: give it a parameter render_mode")
     return fitted(env, unit_actions=unit_actions)
+
+
+def limit_of(what: Makes, kwargs: Mapping[str, Any] | None = None) -> int | None:
+    """Steps after which an environment itself cuts an episode; None where it does not, or where it cannot be asked."""
+    if isinstance(what, str) and isinstance(found := resolve(what), str):
+        steps = gymnasium.spec(found).max_episode_steps
+    else:
+        try:
+            env = make_single(what, kwargs)
+        except EnvironmentFault:  # a function of n, say: whoever makes the batch will name what is wrong
+            return None
+        steps = getattr(env.spec, "max_episode_steps", None)
+        if steps is None and env.has_wrapper_attr("_max_episode_steps"):
+            steps = env.get_wrapper_attr("_max_episode_steps")
+        env.close()
+    return steps if isinstance(steps, int) and steps > 0 else None
 
 
 # --- How each is made -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from mepol.algorithm.ascent import Rule
 from mepol.envs.coordinates import name_of
+from mepol.envs.make import limit_of
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Kind, explorer_kind
@@ -58,7 +59,7 @@ def configured(
     else:
         objects["env"] = what
         config = with_settings(ExploreConfig(env=f"{GIVEN}{name_of(what)}"), {"explorer": explorer})
-        config = general(config, paper_rule=paper_rule)
+        config = general(config, limit=limit_of(what, env_kwargs), paper_rule=paper_rule)
     if env_kwargs:
         changes["env_kwargs"] = dict(env_kwargs)
     if epochs is not None:

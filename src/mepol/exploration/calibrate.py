@@ -85,7 +85,7 @@ def calibrate(
     """
     trials = list(itertools.product(CORRELATIONS, LOG_STDS))
     with threads_in_force(config.machine), environments_of(config, given) as environments:
-        survey = play(environments, config)
+        survey = play(environments.of, config)
         domain = domain_of(environments.of(SURVEYED), config, given, survey)
         progress(1, 1 + len(trials), "random play")
         workshop = Workshop(config, environments, domain, given)

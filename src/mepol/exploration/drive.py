@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from mepol.runs.drive import Turn, best_header, best_kept, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy, with_header
 from mepol.runs.streams import Stream, stream
+from mepol.runs.unused import require_unused
 from mepol.settings import flat_settings, with_settings
 
 ExploreRun = RunDirectory[ExploreConfig, MetricsRow]
@@ -32,7 +33,7 @@ CHANGEABLE = ("k", "eps")
 
 def explore(
     config: ExploreConfig,
-    out: Path,
+    out: str | Path,
     *,
     given: Given = NOTHING,
     callbacks: Sequence[Callback] = (),
@@ -46,6 +47,7 @@ def explore(
     """
     kind = kind_of(config, given)
     require_length(EXPLORE, kind.length(config))
+    require_unused(Path(out), EXPLORE.heads)  # told before an environment is made, which may take half a minute
     with threads_in_force(config.machine), open_workshop(config, given, tell=tell) as workshop:
         explorer = kind.make(workshop)
         initial = explorer.policy_bytes()
@@ -57,7 +59,7 @@ def explore(
 
 
 def resume(
-    path: Path,
+    path: str | Path,
     *,
     length: int | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -68,7 +70,8 @@ def resume(
     """Continue the run in `path` to its end, or to epoch `length`; equal, bit for bit, to a run never stopped.
 
     changes: settings of CHANGEABLE that are other ones from here on, where coinciding particles ended the run: then it
-    equals no other, and says so. Everything is read and checked before anything on disk is changed.
+    equals no other, and says so. A run that is made longer keeps the evaluation of its old end, which one begun at
+    that length may not have. Everything is read and checked before anything on disk is changed.
     """
     run: ExploreRun = RunDirectory.open(path)
     kind = kind_of(run.config, given)
@@ -90,6 +93,7 @@ def resume(
         if kind.length(config) < position.turn:
             wanted = kind.length(config)
             raise ConfigError(f"epochs = {wanted} is not possible: {path} already stands at epoch {position.turn}")
+        measured = {row.epoch for row in run.rows() if row.index is not None}
         best = _best_again(run, workshop) if new else None
         run.rewind(position.turn)
         note_changes(run, position.turn, (Change(position.turn, name, *values) for name, values in new.items()))
@@ -99,7 +103,7 @@ def resume(
         keep_domain(run, lambda: workshop.domain)
         since = max((change.turn for change in changes_of(run)), default=0)
         explorer.follow([row for row in run.rows() if row.epoch >= since])  # other neighbours make no fall of entropy
-        job = Exploration(run, workshop, explorer, kind)
+        job = Exploration(run, workshop, explorer, kind, measured)
         drive(
             run, job, position, length=kind.length(config), machine=config.machine, callbacks=callbacks, report=report
         )
@@ -128,8 +132,12 @@ def _best_again(run: ExploreRun, workshop: Workshop) -> bytes | None:
 class Exploration:
     """Phase 1 as a job: each epoch measures its policy if that is due, then improves it."""
 
-    def __init__(self, run: ExploreRun, workshop: Workshop, explorer: Explorer, kind: Kind) -> None:
+    def __init__(
+        self, run: ExploreRun, workshop: Workshop, explorer: Explorer, kind: Kind, measured: Collection[int] = ()
+    ) -> None:
+        """measured: epochs whose policies are measured whether or not that is due."""
         self._run, self._workshop, self._explorer, self._kind = run, workshop, explorer, kind
+        self._measured = measured
         self.actor, self.state, self.recall = explorer.actor, explorer.state, explorer.recall
         self.policy_bytes = explorer.policy_bytes
 
@@ -158,7 +166,7 @@ class Exploration:
     def _is_due(self, epoch: int) -> bool:
         every = 1 if self._kind.evaluates_always else self._run.config.evaluation.evaluate_every
         off = self._run.config.evaluation.evaluate_every == 0
-        return epoch == 0 or (not off and epoch % every == 0)
+        return epoch == 0 or epoch in self._measured or (not off and epoch % every == 0)
 
 
 def with_evaluation(row: MetricsRow, evaluation: object) -> MetricsRow:

@@ -13,10 +13,9 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-import gymnasium
-
 from mepol.envs import gridworld, gridworld_200d, mountain_car
-from mepol.envs.names import advice, is_known, resolve
+from mepol.envs.make import limit_of
+from mepol.envs.names import advice, is_known
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.settings import Row, Rows, built, over, rows, with_settings
@@ -253,14 +252,6 @@ def general(config: ExploreConfig, *, limit: int | None = None, paper_rule: bool
     return built(config, found)
 
 
-def limit_of(what: Any) -> int | None:
-    """Steps of an episode of what makes an environment, where Gymnasium knows of a limit."""
-    if not isinstance(what, str) or what not in gymnasium.registry:
-        return None
-    limit = gymnasium.spec(what).max_episode_steps
-    return None if limit is None or limit < 1 else int(limit)
-
-
 def preset(name: str) -> Preset:
     """The preset called `name`, or a ConfigError that suggests the nearest."""
     if name in PRESETS:
@@ -286,4 +277,4 @@ def starting_config(
     if ":" not in name and not is_known(name):
         raise ConfigError(f"no preset or environment is called {name!r}; {advice(name, PRESETS)}")
     config = with_settings(ExploreConfig(env=name), {"explorer": explorer})
-    return general(config, limit=limit_of(resolve(name)), paper_rule=paper_rule)
+    return general(config, limit=limit_of(name), paper_rule=paper_rule)

@@ -23,6 +23,8 @@ from mepol.sampling.actors import random_play
 from mepol.sampling.collect import Actor, collect
 from mepol.settings import GIVEN, require_handed
 
+Batches = Callable[[int], VectorEnv[Any, Any, Any]]
+"""Makes n copies of an environment in one batch."""
 SURVEYED, SURVEY_STEPS = 10, 500  # trajectories of random play, and steps of each, at most
 
 
@@ -126,7 +128,7 @@ def open_workshop(
     with environments_of(config, given) as environments:
         env = environments.of(config.trajectories)
         if domain is None:
-            domain = domain_of(env, config, given, survey_of(environments, config, given))
+            domain = domain_of(env, config, given, survey_of(environments.of, config, given))
             for note in domain.notes:
                 tell(note)
         workshop = Workshop(config, environments, domain, given, tell)
@@ -155,14 +157,14 @@ def domain_of(
     return Domain.of(env, name=config.env, survey=survey, **vars(_asked(config, given)))
 
 
-def survey_of(environments: Environments, config: ExploreConfig, given: Given = NOTHING) -> Survey | None:
+def survey_of(batch_of: Batches, config: ExploreConfig, given: Given = NOTHING) -> Survey | None:
     """Random play, where the settings leave something to it; the same for every seed, so that runs can be compared."""
-    return play(environments, config) if _asked(config, given).needs_survey else None
+    return play(batch_of, config) if _asked(config, given).needs_survey else None
 
 
-def play(environments: Environments, config: ExploreConfig, steps: int = SURVEY_STEPS) -> Survey:
+def play(batch_of: Batches, config: ExploreConfig, steps: int = SURVEY_STEPS) -> Survey:
     """Random play: a few trajectories of at most `steps` steps, uniform over the actions where these are bounded."""
-    env = environments.of(SURVEYED)
+    env = batch_of(SURVEYED)
     actor = random_play(env)
     horizon = min(config.horizon, steps)
     batch = collect(actor, env, horizon, seed=stream(0, Stream.SURVEY), time_limit=config.machine.env_time_limit)

@@ -1,28 +1,31 @@
-"""Watch policies: an mp4 in which each named policy has its own panel and all start from the same state."""
+"""Watch policies: an mp4 or a GIF in which each named policy has its own panel and all start from the same state."""
 
 from __future__ import annotations
 
+import io
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from mepol.envs.batched import Frame
 from mepol.envs.contract import guard
 from mepol.envs.make import make_single
+from mepol.envs.offscreen import off_screen
 from mepol.errors import ConfigError, EnvironmentFault
 from mepol.sampling.collect import Actor, Episodic
 
 CAPTION = 32
 """Height of the strip with the policy's name, pixels."""
-CODECS: dict[str, dict[str, Any]] = {".mp4": {"quality": 7}, ".gif": {"codec": "gif", "pix_fmt_out": "rgb8"}}
-"""Ending of a film's file -> how ffmpeg writes it."""
+BORDER = 4
+"""Width of the line between two panels, pixels."""
 
 
 def film(
@@ -51,48 +54,33 @@ def film(
         raise ConfigError(
             f"a video needs at least one policy, episode and step; got {len(actors)}, {episodes} and {horizon}"
         )
-    if suffix not in CODECS:
+    if suffix not in WRITERS:
         raise ConfigError(f"a video is an .mp4 or a .gif file, not {suffix or 'one without an ending'!r}")
-    with tempfile.TemporaryDirectory() as folder:  # ffmpeg writes where it likes; who asked puts the film in its place
-        path = Path(folder) / f"film{suffix}"
-        make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions)
-        _record(actors, make, episodes, horizon, seed, path, progress)
-        data = path.read_bytes() if path.exists() else b""
-    if not data:
-        raise EnvironmentFault("ffmpeg wrote no film; what it says stands above")
-    return data
+    make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions)
+    with off_screen(), ExitStack() as stack:
+        envs = [stack.enter_context(closing(make())) for _ in actors]
+        rate = float(envs[0].metadata.get("render_fps", 30))
+        pictures = stack.enter_context(closing(_pictures(actors, envs, episodes, horizon, seed, progress)))
+        return WRITERS[suffix](pictures, rate)
 
 
-def _record(
+def _pictures(
     actors: Mapping[str, Actor],
-    make: Callable[[], gymnasium.Env[Any, Any]],
+    envs: Sequence[gymnasium.Env[Any, Any]],
     episodes: int,
     horizon: int,
     seed: np.random.SeedSequence,
-    path: Path,
     progress: Callable[[int, int], None],
-) -> None:
-    envs = [make() for _ in actors]
+) -> Generator[Frame, None, None]:
+    """The film, a picture at a time: the actors' panels side by side."""
     total, done = episodes * (horizon + 1), 0
-    film: Generator[None, Frame | None, None] | None = None
-    try:
-        for number, episode_seed in enumerate(seed.spawn(episodes), start=1):
-            panels = [
-                _panels(actor, env, horizon, episode_seed) for actor, env in zip(actors.values(), envs, strict=True)
-            ]
-            for step, frames in enumerate(zip(*panels, strict=True)):
-                titles = [f"{name}   episode {number}   step {step}" for name in actors]
-                picture = np.hstack([_captioned(*panel) for panel in zip(frames, titles, strict=True)])
-                if film is None:
-                    film = _open(path, picture.shape, float(envs[0].metadata.get("render_fps", 30)))
-                film.send(picture)
-                done += 1
-                progress(done, total)
-    finally:
-        if film is not None:
-            film.close()
-        for env in envs:
-            env.close()
+    for number, episode_seed in enumerate(seed.spawn(episodes), start=1):
+        panels = [_panels(actor, env, horizon, episode_seed) for actor, env in zip(actors.values(), envs, strict=True)]
+        for step, frames in enumerate(zip(*panels, strict=True)):
+            titles = [f"{name}   episode {number}   step {step}" for name in actors]
+            yield _side_by_side([_captioned(*panel) for panel in zip(frames, titles, strict=True)])
+            done += 1
+            progress(done, total)
 
 
 def _panels(
@@ -134,15 +122,45 @@ def _captioned(frame: Frame, title: str) -> Frame:
     return np.vstack([np.asarray(strip), frame[:height, :width]])
 
 
-def _open(path: Path, shape: tuple[int, ...], fps: float) -> Generator[None, NDArray[np.uint8] | None, None]:
-    """A running ffmpeg that takes frames by `send`."""
+def _side_by_side(panels: Sequence[Frame]) -> Frame:
+    """Panels from left to right, with a dark line between them."""
+    line = np.full((panels[0].shape[0], BORDER, 3), 60, dtype=np.uint8)
+    parts = [part for panel in panels for part in (line, panel)]
+    return np.hstack(parts[1:])
+
+
+# --- Kinds of file --------------------------------------------------------------------------------------------------
+
+
+def _mp4(pictures: Iterator[Frame], rate: float) -> bytes:
+    """H.264 by ffmpeg; it writes where it likes, and who asked puts the film in its place."""
     try:
         import imageio_ffmpeg  # type: ignore[import-untyped]
     except ImportError as fault:
-        raise EnvironmentFault("videos need imageio-ffmpeg: pip install 'mepol[video]'") from fault
-    size = shape[1], shape[0]
-    film: Generator[None, NDArray[np.uint8] | None, None] = imageio_ffmpeg.write_frames(
-        str(path), size, fps=fps, macro_block_size=2, **CODECS[path.suffix]
-    )
-    film.send(None)
-    return film
+        raise EnvironmentFault("videos need imageio-ffmpeg: pip install 'mepol[video]', or ask for a .gif") from fault
+    first = next(pictures)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "film.mp4"
+        size = first.shape[1], first.shape[0]
+        film = imageio_ffmpeg.write_frames(str(path), size, fps=rate, macro_block_size=2, quality=7)
+        with closing(film):
+            film.send(None)
+            for picture in chain([first], pictures):
+                film.send(picture)
+        data = path.read_bytes() if path.exists() else b""
+    if not data:
+        raise EnvironmentFault("ffmpeg wrote no film; what it says stands above")
+    return data
+
+
+def _gif(pictures: Iterator[Frame], rate: float) -> bytes:
+    """A GIF by Pillow, which counts in hundredths of a second; viewers show fewer than two as ten."""
+    frames = (Image.fromarray(picture).quantize(64) for picture in pictures)
+    first, buffer = next(frames), io.BytesIO()
+    hundredths = max(round(100 / rate), 2)
+    first.save(buffer, "GIF", save_all=True, append_images=frames, duration=10 * hundredths, loop=0)
+    return buffer.getvalue()
+
+
+WRITERS: dict[str, Callable[[Iterator[Frame], float], bytes]] = {".mp4": _mp4, ".gif": _gif}
+"""Ending of a film's file -> what writes it: pictures, and how many of them a second -> the bytes."""

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from mepol.envs.coordinates import name_of
+from mepol.envs.make import limit_of
 from mepol.errors import ConfigError
 from mepol.evaluation.assess import Protocol
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.presets import default_config
-from mepol.finetuning.tasks import DEFAULT_HORIZON, TASKS, Task, is_environment, limit_of
+from mepol.finetuning.tasks import DEFAULT_HORIZON, TASKS, Task, is_environment
 from mepol.settings import GIVEN
 
 

@@ -26,7 +26,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from mepol.envs.batched import BatchedEnv
 from mepol.envs.coordinates import name_of
-from mepol.envs.make import make_env, make_single
+from mepol.envs.make import make_env
 from mepol.envs.names import resolve
 from mepol.errors import ConfigError, EnvironmentFault
 from mepol.finetuning import goals
@@ -118,21 +118,6 @@ def is_environment(thing: Any) -> bool:
         return issubclass(thing, gymnasium.Env | VectorEnv)
     needed = (p for p in inspect.signature(thing).parameters.values() if p.default is p.empty)
     return not any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed)
-
-
-def limit_of(place: Any, kwargs: Mapping[str, Any] | None = None) -> int | None:
-    """Steps after which an environment itself cuts an episode; None where it does not, or where it cannot be asked."""
-    if isinstance(place, str) and isinstance(found := resolve(place), str):
-        return gymnasium.spec(found).max_episode_steps
-    try:
-        env = make_single(place, kwargs)
-    except EnvironmentFault:  # a function of n, say: whoever makes the batch will name what is wrong
-        return None
-    steps = getattr(env.spec, "max_episode_steps", None)
-    if steps is None and env.has_wrapper_attr("_max_episode_steps"):
-        steps = env.get_wrapper_attr("_max_episode_steps")
-    env.close()
-    return steps if isinstance(steps, int) and steps > 0 else None
 
 
 def make_task(

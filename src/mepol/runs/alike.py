@@ -69,7 +69,7 @@ def _resolved(run: RunDirectory[Any, Any]) -> tuple[str, str]:
     except MepolError:  # an earlier version's run, whose environment is not here, or a damaged file
         return _written(run) or (run.config.env or run.config.task, "all")
     features = domain.features
-    return domain.env, name_of(features) if callable(features) else ",".join(domain.names[i] for i in features)
+    return domain.env, name_of(features) if callable(features) else ",".join(domain.feature_labels or ())
 
 
 def _facts(run: RunDirectory[Any, Any], place: str, features: str, changes: Mapping[str, Any]) -> dict[str, str]:

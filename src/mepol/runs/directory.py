@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mepol.errors import ConfigError, RunError
-from mepol.runs.files import Door, read_text
+from mepol.runs.files import Door, output_folder, read_text
 from mepol.runs.lock import hold
 from mepol.runs.phases import Phase, phase_of
 from mepol.runs.unused import FOLDERS, require_unused
@@ -65,23 +65,19 @@ class RunDirectory(Generic[C, R]):
     @staticmethod
     @contextmanager
     def create(
-        path: Path, phase: Phase[C, R], config: C, domain: str, initial: bytes | None = None
+        path: str | Path, phase: Phase[C, R], config: C, domain: str, initial: bytes | None = None
     ) -> Iterator[RunDirectory[C, R]]:
         """Make a new run directory and hold it; one that already holds anything is refused, never overwritten.
 
         config.json comes last: a directory without it is what a crash left of this very function, and is used again.
         domain: text of domain.json; initial: the policy that the run starts from, where it is given.
         """
-        tables = {table.name: table.head for table in (phase.metrics, phase.details) if table}
+        path, tables = Path(path), phase.heads
         identity = _identity(phase, config, initial)
-        try:
-            require_unused(path, tables)
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as fault:
-            raise RunError(f"cannot write {path}: {fault.strerror or fault}; choose another --out") from fault
+        require_unused(path, tables)
+        door = output_folder(path)
         with hold(path):
             require_unused(path, tables)  # nor has another process used it since
-            door = Door(path, "; choose another --out")
             door.remove_leftovers()
             for folder in FOLDERS:
                 door.folder(folder)
@@ -95,8 +91,9 @@ class RunDirectory(Generic[C, R]):
             yield run
 
     @staticmethod
-    def open(path: Path) -> RunDirectory[Any, Any]:
+    def open(path: str | Path) -> RunDirectory[Any, Any]:
         """An existing run of either phase, its config checked."""
+        path = Path(path)
         if not os.path.isfile(path / "config.json"):  # noqa: PTH113  Path.is_file raises on impossible names
             raise RunError(f"{path} is not a run directory: it has no config.json")
         settings = _read_settings(path / "config.json")

@@ -113,8 +113,8 @@ def best_score(run: RunDirectory[Any, Any]) -> float:
 def best_kept(run: RunDirectory[Any, Any]) -> tuple[int, float] | None:
     """Turn and score of the best policy that the run has kept; None where there is none, or it does not say so.
 
-    As its file says, not metrics.csv: the last row of a run that then goes on is written anew, without a measure where
-    none is due, and the policy that was measured there is still the best.
+    As its file says, not metrics.csv: rows are written anew where a run goes on from an earlier checkpoint, and the
+    policy that was measured there is still the best.
     """
     try:
         header = policy_header(run.policy_path("best"))

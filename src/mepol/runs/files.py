@@ -187,6 +187,24 @@ def read_text(path: Path, limit: int) -> str:
         return file.read().decode()  # not read(limit), which would set aside that many bytes at once
 
 
+def require_place(path: Path) -> None:
+    """RunError unless the folder `path` can be written, or made; nothing is made to find out."""
+    reason = ""
+    for place in (path.absolute(), *path.absolute().parents):
+        try:
+            is_folder = stat.S_ISDIR(place.stat().st_mode)
+        except FileNotFoundError:
+            continue
+        except OSError as fault:  # below a file, too long a name, a folder that may not be searched
+            reason = fault.strerror or str(fault)
+            break
+        writable = os.access(place, os.W_OK | os.X_OK)
+        reason = "" if is_folder and writable else "Permission denied" if is_folder else "Not a directory"
+        break
+    if reason:
+        raise RunError(f"cannot write {path}: {reason}; choose another --out")
+
+
 def output_folder(path: Path) -> Door:
     """The door of a folder that the user asked for, made where it is not there yet."""
     try:

@@ -51,6 +51,11 @@ class Phase(Generic[C, R]):
     details: Table[Any] | None = None
     """A second table, with any number of rows a turn."""
 
+    @property
+    def heads(self) -> dict[str, str]:
+        """Name and first line of each of its tables."""
+        return {table.name: table.head for table in (self.metrics, self.details) if table}
+
 
 PHASES: dict[str, Phase[Any, Any]] = {}
 """Filled by the rooms `exploration` and `finetuning`."""

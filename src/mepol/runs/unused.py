@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mepol.errors import RunError
+from mepol.runs.files import require_place
 from mepol.runs.lock import is_lock
 
 FOLDERS = ("checkpoints", "replay", "heatmaps", "figures")
@@ -14,7 +15,11 @@ FOLDERS = ("checkpoints", "replay", "heatmaps", "figures")
 
 
 def require_unused(path: Path, tables: Mapping[str, str]) -> None:
-    """RunError where `path` holds anything but what a killed `create` may leave."""
+    """RunError where `path` holds anything but what a killed `create` may leave, or where it cannot be made.
+
+    Nothing is written, so that it can be asked before any work is done.
+    """
+    require_place(path)
     if path.exists() and (not path.is_dir() or any(not _is_debris(entry, tables, path) for entry in path.iterdir())):
         raise RunError(f"{path} already exists and is not empty; choose another --out, resume it, or remove it")
 
