@@ -18,7 +18,7 @@ COMMANDS = {
     name: f"mepol.commands.{name}"
     for name in (
         *("explore", "resume", "evaluate", "compare", "sweep", "horizon", "animate", "video", "finetune", "goals"),
-        *("presets", "help"),
+        *("export", "collect", "presets", "help"),
     )
 }
 """Command -> the module whose `command(arguments)` it is; imported when it is asked for."""
@@ -28,6 +28,8 @@ EXTRAS = {
     "sklearn": "rivals",
     "imageio_ffmpeg": "video",
     **dict.fromkeys(("tensorboard", "wandb"), "log"),
+    **dict.fromkeys(("onnx", "onnxruntime"), "export"),
+    **dict.fromkeys(("minari", "h5py", "pyarrow"), "data"),
 }
 """Optional module -> the extra that brings it."""
 

@@ -19,6 +19,7 @@ class Stream(IntEnum):
     DENSITY = 6  # rollouts of the mixture of MaxEnt
     ORACLE = 7  # training of its policies
     CRITIC = 8  # initial weights of the rule `advantage`
+    DATA = 15  # datasets on request, a turn per round
     # Fine-tuning, apart from an exploration with the same seed.
     TASK_WEIGHTS = 1000
     TASK_LEARNER = 1001
