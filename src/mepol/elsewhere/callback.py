@@ -21,7 +21,7 @@ from mepol.sb3.library import BaseCallback, RolloutBuffer
 
 
 class Reward(Protocol):
-    """RLeXplore's interface: its rewards fit here, and ours there."""
+    """What the callback asks of a reward; the calls are named as RLeXplore's."""
 
     def watch(
         self,
