@@ -28,6 +28,7 @@ from mepol.run import Run
 from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import as_before, threads_in_force
+from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
 from mepol.runs.unused import require_unused
 from mepol.settings import GIVEN, require_handed, with_settings
@@ -132,16 +133,18 @@ def evaluate(
 ) -> Assessment:
     """Measure on fresh trajectories what a run's policy covers, or any policy in the environment `what`.
 
-    run_or_policy: a run, its directory, something with `act`, or a function of (M, S) observations that gives (M, A)
-    actions. what: a preset, an id or an environment, as in `explore`; a run has its own. settings: of the protocol
-    (`k`, `horizon`, `pairs`, `horizons`, `mixing_threshold`); without a run those of an exploration (`features`), too.
+    run_or_policy: a run, its directory, a policy file, something with `act`, or a function of (M, S) observations that
+    gives (M, A) actions. what: a preset, an id or an environment, as in `explore`; a run has its own. settings: of the
+    protocol (`k`, `horizon`, `pairs`, `horizons`, `mixing_threshold`); without a run those of an exploration
+    (`features`), too.
 
     >>> import mepol
     >>> mepol.evaluate("runs/gridworld", trajectories=5).evaluation.particles
     300
     """
     if isinstance(run_or_policy, str | Path):
-        run_or_policy = Run.open(run_or_policy)
+        is_file = Path(run_or_policy).is_file()
+        run_or_policy = load_policy(run_or_policy) if is_file else Run.open(run_or_policy)
     if isinstance(run_or_policy, Run):
         return run_or_policy.evaluate(which=which, trajectories=trajectories, seed=seed, **settings)
     if what is None:

@@ -18,7 +18,7 @@ COMMANDS = {
     name: f"mepol.commands.{name}"
     for name in (
         *("explore", "resume", "evaluate", "compare", "sweep", "horizon", "animate", "video", "finetune", "goals"),
-        *("heatmaps", "presets", "calibrate", "doctor", "completion", "help"),
+        *("heatmaps", "export", "collect", "presets", "calibrate", "doctor", "completion", "help"),
     )
 }
 """Command -> the module whose `command(arguments)` it is; imported when it is asked for."""
@@ -30,6 +30,8 @@ EXTRAS = {
     "sklearn": "rivals",
     **dict.fromkeys(("imageio_ffmpeg", "pygame"), "video"),
     **dict.fromkeys(("tensorboard", "wandb"), "log"),
+    **dict.fromkeys(("onnx", "onnxruntime"), "export"),
+    **dict.fromkeys(("minari", "h5py", "pyarrow"), "data"),
 }
 """Optional module -> the extra that brings it."""
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import mepol.exploration.rows
 import mepol.finetuning.rows  # noqa: F401  with these two imports the phases make their directories known
 from mepol.algorithm.batch import Batch
+from mepol.elsewhere.export import export_run
 from mepol.envs.domain import Domain
 from mepol.errors import MepolError, PolicyFileError
 from mepol.evaluation.assess import Assessment, Protocol, assess
@@ -25,6 +26,7 @@ from mepol.runs.files import write_bytes
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
+from mepol.runs.tables import columns_of
 from mepol.sampling.actors import MeanActor, check_fit
 from mepol.sampling.collect import Actor, collect
 
@@ -118,20 +120,21 @@ class Run:
         into = None if make is None else make(self.domain.state_dim, self.domain.action_dim)
         return load_policy(path, into)
 
+    def export(self, to: str, path: str | Path | None = None, *, which: str = "last", **options: Any) -> list[Path]:
+        """Write the policy `which` for another program: `onnx`, `numpy`, `sb3-ppo` ... (docs/elsewhere.md).
+
+        >>> import mepol
+        >>> [path.name for path in mepol.open("runs/gridworld").export("numpy")]
+        ['policy.py', 'policy.npz']
+        """
+        return export_run(self, to, path, which=which, **options)
+
     # --- what it measured -------------------------------------------------------------------------------------------
 
     @property
     def metrics(self) -> dict[str, NDArray[Any]]:
         """metrics.csv as columns; NaN where something was not measured."""
-        rows = self.directory.rows()
-        table = {}
-        for name in self.directory.phase.metrics.columns:
-            values = [getattr(row, name) for row in rows]
-            whole = all(isinstance(v, int) for v in values)
-            table[name] = np.array(
-                [np.nan if v is None else v for v in values], dtype=np.int64 if whole else np.float64
-            )
-        return table
+        return columns_of(self.directory.rows(), self.directory.phase.metrics.columns)
 
     def frame(self) -> Any:
         """metrics.csv as a pandas DataFrame, where pandas is installed.

@@ -89,7 +89,7 @@ def test_what_looks_on_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_the_usage_names_which_policy_and_both_phases(capsys: pytest.CaptureFixture[str]) -> None:
     _, text, _ = run_main(["help"], capsys)
-    for name in ("evaluate", "horizon", "video", "goals", "finetune"):
+    for name in ("evaluate", "horizon", "video", "goals", "finetune", "export", "collect"):
         line = next(line for line in text.splitlines() if line.startswith(f"  mepol {name} "))
         assert "--which W" in line
         _, own, _ = run_main([name, *(["grid-goal1"] if name == "finetune" else []), "--help"], capsys)

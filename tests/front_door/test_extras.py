@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 OPTIONAL = (
     *("stable_baselines3", "sb3_contrib", "sklearn", "joblib", "threadpoolctl", "mujoco", "gymnasium_robotics"),
     *("OpenGL", "imageio", "imageio_ffmpeg", "tensorboard", "wandb", "pandas", "IPython", "nbclient", "hypothesis"),
+    *("onnx", "onnxruntime", "minari", "h5py", "pyarrow"),
 )
 """Modules that `pip install mepol` does not bring."""
 
@@ -43,6 +44,8 @@ CALLS = {
     "mepol.explore('mountain-car', explorer='maxent', progress=False)": "mepol[rivals]",
     "mepol.open('runs/gridworld').frame()": "pip install pandas",
     "mepol.open('runs/gridworld').video(steps=1)": "mepol[video]",
+    "mepol.open('runs/gridworld').export('onnx', 'x')": "mepol[export]",
+    "mepol.open('runs/gridworld').export('sb3-ppo', 'x')": "mepol[finetune]",
     "mepol.TensorBoard()": "mepol[log]",
     "mepol.WeightsAndBiases()": "mepol[log]",
 }
@@ -51,6 +54,9 @@ COMMANDS = {
     "explore ant --epochs 1": "mepol[mujoco]",
     "explore mountain-car --explorer maxent": "mepol[rivals]",
     "video runs/gridworld --steps 1": "mepol[video]",
+    "export runs/gridworld --to onnx": "mepol[export]",
+    "collect runs/gridworld --steps 9 --out a-v0": "mepol[data]",
+    "collect runs/gridworld --steps 9 --out a --format parquet": "mepol[data]",
 }
 
 

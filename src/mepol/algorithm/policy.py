@@ -95,6 +95,8 @@ class GaussianPolicy(nn.Module):
 
     shift: Tensor
     scale: Tensor
+    rng: np.random.Generator | None = None
+    """What `predict` draws its noise with where it is given nothing else; from seed 0 if it is left None."""
 
     @torch.random.fork_rng(devices=[])
     def __init__(
@@ -164,6 +166,33 @@ class GaussianPolicy(nn.Module):
         noise = None if deterministic else self.noise(np.shape(obs)[:-1], rng)
         with one_thread():
             return self.responder()(obs, noise)
+
+    def predict(
+        self,
+        obs: NDArray[np.floating],
+        state: tuple[NDArray[np.float32], ...] | None = None,
+        episode_start: NDArray[np.bool_] | None = None,
+        deterministic: bool = False,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[NDArray[np.float32], tuple[NDArray[np.float32], ...] | None]:
+        """(S,) or (M, S) observations -> actions (A,) or (M, A) and the next state, as Stable-Baselines3 calls it.
+
+        state: what the call before returned, the noise of that step, so that correlated noise goes on; None without
+        correlation. episode_start (M,): where it is true, noise begins anew. rng: of the noise; by default `self.rng`.
+        Actions are not clipped: no policy knows the bounds of an action space.
+        """
+        if deterministic:
+            return self.act(obs, np.random.default_rng(0), deterministic=True), state
+        if rng is None:
+            rng = self.rng = np.random.default_rng(0) if self.rng is None else self.rng
+        rows = np.shape(obs)[:-1]
+        noise = self.noise(rows, rng, state[0] if state else None)
+        if state and episode_start is not None and np.any(episode_start):
+            new = np.reshape(np.asarray(episode_start, dtype=bool), (*rows, 1))
+            noise = np.where(new, self.noise(rows, rng), noise)
+        with one_thread():
+            return self.responder()(obs, noise), (noise,) if self.correlation else None
 
     def begin(self, m: int, rng: np.random.Generator) -> Any:
         """What acts in the next M trajectories: the policy itself, or with the noise of each carried along."""

@@ -27,6 +27,8 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol animate RUN [--out FILE.gif]                                           coverage over training
   mepol video RUN [--which W] [--episodes N] [--out FILE.mp4]                  film it, before and after training
   mepol goals RUN [--which W] [--trajectories N] [--seed S] [--json]           how often it meets goals untrained
+  mepol export RUN|POLICY --to sb3-ppo|onnx|... [--which W] [--out FILE]       the policy for another program
+  mepol collect RUN --steps N --out ID|DIR [--which W] [--goal TASK]           its data for offline learners
   mepol presets                                                                the paper's settings, with sources
   mepol doctor                                                                 what works here, and what is missing
   mepol completion bash|zsh|fish                                               Tab completes commands and flags

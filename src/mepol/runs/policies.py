@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import PolicyFileError
 from mepol.runs.files import Door
+from mepol.runs.plain import read_plain
 from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes, tensor_shapes
 from mepol.sampling.actors import Mixture, SquashedPolicy, UniformActor
 from mepol.sampling.collect import Actor
@@ -81,7 +82,7 @@ def with_header(data: bytes, header: Mapping[str, str]) -> bytes:
 
 
 def load_policy(path: str | Path, into: nn.Module | None = None) -> Any:
-    """Read what `save_policy` wrote: a GaussianPolicy, Mixture or SquashedPolicy. Nothing in the file is executed.
+    """Read what `save_policy` wrote, or a plain state dict (plain.py). Nothing in the file is executed.
 
     into: a policy of the user's own class, which takes over the weights; such a file cannot be opened without it.
     Raises PolicyFileError when the file is missing, truncated, damaged, foreign or inconsistent.
@@ -92,6 +93,8 @@ def load_policy(path: str | Path, into: nn.Module | None = None) -> Any:
     (2, 300, 300, 3)
     """
     path = Path(path)
+    if (plain := read_plain(path, MAX_POLICY, checked_widths)) is not None:
+        return _build_gaussian((plain[0], 0.0), plain[1], path)
     name = policy_header(path).get("format", "")
     if name not in FORMATS:
         raise PolicyFileError(f"{path} is not a mepol policy: its header has none of the formats {', '.join(FORMATS)}")

@@ -20,6 +20,7 @@ class Stream(IntEnum):
     ORACLE = 7  # training of its policies
     CRITIC = 8  # initial weights of the rule `advantage`
     SURVEY = 9  # random play in an environment that nobody described; always of seed 0, so that all seeds see alike
+    DATA = 15  # datasets on request, a turn per round
     # Fine-tuning, apart from an exploration with the same seed.
     TASK_WEIGHTS = 1000
     TASK_LEARNER = 1001

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mepol.errors import RunError
 from mepol.runs.files import read_text
 from mepol.runs.text import cell
@@ -124,3 +127,13 @@ def csv_line(values: Iterable[object]) -> str:
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """A whole table as text."""
     return csv_line(columns) + "".join(csv_line(row) for row in rows)
+
+
+def columns_of(rows: Sequence[object], names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Rows as columns: int64 where every value is whole, else float64 with NaN where there is none."""
+    table = {}
+    for name in names:
+        values = [getattr(row, name) for row in rows]
+        whole = all(isinstance(v, int) for v in values)
+        table[name] = np.array([np.nan if v is None else v for v in values], dtype=np.int64 if whole else np.float64)
+    return table

@@ -75,7 +75,7 @@ def read_squashed(actor: SacActor, space: Box, skills: int = 0) -> SquashedPolic
 
     skills: how many coordinates at the end of its input are SMM's skill; the policy draws them itself.
     """
-    theirs = [layer for layer in (*actor.latent_pi, actor.mu, actor.log_std) if isinstance(layer, nn.Linear)]
+    theirs = _squashed_layers(actor)
     *hidden, last = (layer.out_features for layer in theirs[:-1])
     policy = SquashedPolicy(actor.features_dim - skills, last, tuple(hidden), skills)
     for target, source in zip((*policy.layers, policy.mean, policy.log_std), theirs, strict=True):
@@ -83,6 +83,17 @@ def read_squashed(actor: SacActor, space: Box, skills: int = 0) -> SquashedPolic
     policy.low.copy_(torch.from_numpy(space.low))
     policy.high.copy_(torch.from_numpy(space.high))
     return policy
+
+
+@torch.no_grad()
+def write_squashed(actor: SacActor, policy: SquashedPolicy) -> None:
+    """Make SAC's actor draw the same actions as `policy`, which has no skills and the same widths."""
+    for target, source in zip(_squashed_layers(actor), (*policy.layers, policy.mean, policy.log_std), strict=True):
+        target.load_state_dict(source.state_dict())
+
+
+def _squashed_layers(actor: SacActor) -> list[nn.Linear]:
+    return [layer for layer in (*actor.latent_pi, actor.mu, actor.log_std) if isinstance(layer, nn.Linear)]
 
 
 def _actor_layers(actor: ActorCriticPolicy) -> list[nn.Linear]:

@@ -8,6 +8,7 @@ try:
     from sb3_contrib import TRPO
     from stable_baselines3 import PPO, SAC
     from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
+    from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.distributions import kl_divergence
     from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.policies import ActorCriticPolicy
@@ -25,6 +26,7 @@ __all__ = [
     "SAC",
     "TRPO",
     "ActorCriticPolicy",
+    "BaseCallback",
     "Logger",
     "ReplayBuffer",
     "ReplayBufferSamples",

@@ -1,0 +1,73 @@
+"""What docs/elsewhere.md and the examples of other stacks show is run as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_examples import ROOT, load_example
+
+import mepol
+
+BLOCKS = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "elsewhere.md").read_text(), re.MULTILINE | re.DOTALL)
+SMALL = {
+    **{"horizon": 40, "trajectories": 4, "evaluation_trajectories": 4, "hidden": (16, 16), "k": 4, "eps": 1e-15},
+    **{"zero_mean_steps": 5, "max_steps": 2, "threads": 1},
+}
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some seconds: it loads Stable-Baselines3, Minari and pandas, and PPO learns twice."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    assert len(BLOCKS) == 6
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in BLOCKS:
+        exec(compile(block, "docs/elsewhere.md", "exec"), names)
+    assert names["model"].num_timesteps == 2048
+    assert names["model"].mepol["noise_correlation"] == 0.5
+    assert names["data"].total_steps == len(names["rows"]) == 500
+    (carried,) = names["state"]
+    assert carried.shape == names["actions"].shape == (3, 1)
+
+
+@pytest.fixture
+def explored(tmp_path: Path) -> mepol.Run:
+    return mepol.explore("gridworld", epochs=1, out=tmp_path / "run", progress=False, **SMALL)
+
+
+def test_stable_baselines3_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run, model = load_example("continue_in_sb3").main(epochs=1, steps=1024, **SMALL)
+    assert model.num_timesteps == 1024
+    theirs = [layer for layer in model.policy.mlp_extractor.policy_net if isinstance(layer, torch.nn.Linear)]
+    weights = [layer.weight.detach().numpy() for layer in theirs]
+    ours = [layer.weight.detach().numpy() for layer in run.policy.layers]
+    assert [w.shape for w in weights] == [w.shape for w in ours[:-1]]
+    moved = np.abs(weights[1] - ours[1]).max()
+    assert 0 < moved < 0.1  # it learnt, and from there
+
+
+def test_plain_torch_goes_on_and_comes_back(explored: mepol.Run, tmp_path: Path) -> None:
+    example = load_example("plain_torch_ppo")
+    policy = explored.policy
+    actor = example.Actor(policy)
+    obs = np.random.default_rng(0).uniform(-6, 6, (40, 2)).astype(np.float32)
+    with torch.no_grad():
+        means = actor(torch.from_numpy(obs)).mean
+    np.testing.assert_allclose(means, policy.predict(obs, deterministic=True)[0], atol=1e-5)
+    with torch.random.fork_rng(devices=[]):
+        learnt, solved = example.main(policy, iterations=2)
+        again, _ = example.main(policy, iterations=2)
+    assert len(solved) == 2
+    assert not torch.equal(learnt.mean.weight, policy.layers[-1].weight)
+    assert torch.equal(learnt.mean.weight, again.mean.weight)
+    torch.save(learnt.state_dict(), tmp_path / "actor.pt")
+    back = mepol.load_policy(tmp_path / "actor.pt")
+    with torch.no_grad():
+        expected = learnt(torch.from_numpy(obs)).mean
+    np.testing.assert_allclose(back.predict(obs, deterministic=True)[0], expected, atol=1e-5)
