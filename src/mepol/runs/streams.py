@@ -19,6 +19,8 @@ class Stream(IntEnum):
     DENSITY = 6  # rollouts of the mixture of MaxEnt
     ORACLE = 7  # training of its policies
     CRITIC = 8  # initial weights of the rule `advantage`
+    RIVAL_WEIGHTS = 20  # initial networks of an explorer that is paid by an intrinsic reward
+    RIVAL_UPDATE = 21  # its pools and minibatches
     # Fine-tuning, apart from an exploration with the same seed.
     TASK_WEIGHTS = 1000
     TASK_LEARNER = 1001
