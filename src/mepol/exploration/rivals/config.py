@@ -34,7 +34,7 @@ class RivalConfig:
     """Passes over an epoch's batch, at most."""
     ppo_minibatch: Annotated[int, at_least(2)] = 1000
     """Steps of one gradient step."""
-    ppo_kl: Annotated[float, at_least(0, "0: no bound")] = 0.0
+    ppo_kl: Annotated[float, at_least(0, "0: no bound")] = 0.003
     """Passes end where the mean KL of the actions exceeds 1.5 times this, in nats."""
     ppo_entropy: Annotated[float, at_least(0)] = 0.0
     """Weight of the entropy of the actions."""
