@@ -88,14 +88,10 @@ def neighbours(
     """
     points, exponent = _scaled(_checked(x, k, names, may_stand=floor > 0.0))
     dim = points.shape[1]
-    tree = KDTree(points, leafsize=LEAF, balanced_tree=False) if dim <= TREE_MAX_DIM else None
-    if tree and (dim <= TREE_SURE_DIM or touched_share(tree, k) <= TREE_MAX_SHARE):
-        index, radius = _search_tree(tree, k, workers)
-    else:
-        index, radius = _search_all(points, k, workers)
+    index, distance = nearest(points, k, workers)
     least = math.ldexp(floor, -exponent)
-    coinciding = int(np.count_nonzero(radius < least))
-    radius = np.maximum(radius, least)
+    coinciding = int(np.count_nonzero(distance[:, -1] < least))
+    radius = np.maximum(distance[:, -1], least)
     if not eps > 0.0 and not floor > 0.0:
         _check_apart(points, index, radius, exponent)
     with np.errstate(divide="ignore"):
@@ -103,6 +99,18 @@ def neighbours(
     if eps > 0.0:
         log_volume = np.logaddexp(log_volume, math.log(eps))
     return Neighbours(index, log_volume, coinciding)
+
+
+def nearest(points: NDArray[np.float64], k: int, workers: int = -1) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Index (N, K) and distance (N, K) of the k < N nearest others of each of (N, D) finite points, nearest first.
+
+    Points may coincide, and a coordinate may be the same in all. workers: threads, -1 for all; changes no result.
+    """
+    dim = points.shape[1]
+    tree = KDTree(points, leafsize=LEAF, balanced_tree=False) if dim <= TREE_MAX_DIM else None
+    if tree and (dim <= TREE_SURE_DIM or touched_share(tree, k) <= TREE_MAX_SHARE):
+        return _search_tree(tree, k, workers)
+    return _search_all(points, k, workers)
 
 
 def log_unit_ball(dim: int) -> float:
@@ -270,7 +278,7 @@ def torch_threads(count: int) -> Iterator[None]:
 def _without_self(
     index: NDArray[np.int64], distance: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Drop each particle from its own k + 1 nearest; returns index (n, k) and distance to the k-th (n,).
+    """Drop each particle from its own k + 1 nearest; returns index (n, k) and distance (n, k).
 
     Among particles that coincide, a particle need not be listed first, or at all: then the last one goes.
     """
@@ -278,4 +286,4 @@ def _without_self(
     other = index != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False
     keep = (n, k_plus_1 - 1)
-    return index[other].reshape(keep), distance[other].reshape(keep)[:, -1].copy()
+    return index[other].reshape(keep), distance[other].reshape(keep)

@@ -46,7 +46,7 @@ TINY = FinetuneConfig(
     sac=SacConfig(steps=40, updates=2, batch=8, warmup=40, buffer=400),
     intrinsic=IntrinsicConfig(skills=3),
 )
-EXPLORATIONS, FINETUNINGS = ("mepol", "maxent", "uniform", "random"), ("trpo", "sac", "smm")
+EXPLORATIONS, FINETUNINGS = ("mepol", "maxent", "uniform", "random", "re3"), ("trpo", "sac", "smm")
 
 
 @pytest.fixture(scope="module")

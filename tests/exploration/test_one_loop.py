@@ -23,7 +23,7 @@ from mepol.runs.callbacks import Progress, StopAt
 from mepol.runs.directory import RunDirectory
 from mepol.runs.policies import load_policy, policy_header, with_header
 
-EPOCHS = {"mepol": 3, "maxent": 2, "random": 0, "uniform": 0}
+EPOCHS = {"mepol": 3, "maxent": 2, "random": 0, "uniform": 0, "apt": 2, "re3": 2, "rnd": 2}
 RIVAL = MaxEntConfig(
     mixture_size=2,
     density_horizon=30,
@@ -43,7 +43,7 @@ def settings(tiny: Callable) -> Callable[..., ExploreConfig]:
         return tiny(
             **{
                 "explorer": explorer,
-                "epochs": 3,
+                "epochs": EPOCHS[explorer] or 3,
                 "evaluate_every": 1,
                 "checkpoint_epochs": 1,
                 "hidden": (8,),

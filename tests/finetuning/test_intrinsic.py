@@ -10,10 +10,11 @@ import torch
 from gymnasium.spaces import Box
 
 from mepol.envs.gridworld import GridWorldVectorEnv
-from mepol.finetuning.intrinsic.icm import Icm
 from mepol.finetuning.intrinsic.pseudocount import Pseudocount, prediction_gain_count
-from mepol.finetuning.intrinsic.reward import ShapedReplay, Transitions, Weights
+from mepol.finetuning.intrinsic.reward import ShapedReplay, Weights
 from mepol.finetuning.intrinsic.smm import SkillVectorEnv, Smm
+from mepol.rewards.icm import Icm
+from mepol.rewards.reward import Transitions
 
 
 @pytest.fixture(autouse=True)

@@ -42,6 +42,7 @@ CALLS = {
     "mepol.finetune('grid-goal1', progress=False)": "mepol[finetune]",
     "mepol.explore('ant', progress=False)": "mepol[mujoco]",
     "mepol.explore('mountain-car', explorer='maxent', progress=False)": "mepol[rivals]",
+    "mepol.explore('gridworld', explorer='rnd', progress=False)": "mepol[finetune]",
     "mepol.open('runs/gridworld').frame()": "pip install pandas",
     "mepol.open('runs/gridworld').video(steps=1)": "mepol[video]",
     "mepol.open('runs/gridworld').export('onnx', 'x')": "mepol[export]",

@@ -75,7 +75,7 @@ class ExploreConfig:
     ignore_termination: bool = True
     """Go on past the end of an episode, as the paper does; otherwise a trajectory is cut there."""
     explorer: tyro.conf.Suppress[Annotated[str, one_of(EXPLORERS)]] = "mepol"  # read before the rest: it brings some
-    """What explores: MEPOL, the Gaussian it starts from, uniform actions, or the mixture of MaxEnt."""
+    """What explores: MEPOL, the Gaussian it starts from, uniform actions, or a rival: MaxEnt, APT, RE3, RND."""
     policy_class: tyro.conf.Suppress[Annotated[str, one_of(("gaussian",))]] = "gaussian"
     """What acts: the Gaussian of `policy`, or a class that was handed in."""
     objective: tyro.conf.Suppress[Annotated[str, one_of(("knn",))]] = "knn"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mepol.exploration.explorers import Explorer, Kind, register
 from mepol.exploration.learner import MepolExplorer
 from mepol.exploration.maxent.config import MaxEntConfig
+from mepol.exploration.rivals.config import AptConfig, Re3Config, RndConfig
 from mepol.exploration.still import random_explorer, uniform_explorer
 from mepol.exploration.workshop import Workshop
 
@@ -13,6 +14,12 @@ def _maxent(workshop: Workshop) -> Explorer:
     from mepol.exploration.maxent.explorer import MaxEntExplorer  # its dependencies are an extra
 
     return MaxEntExplorer(workshop)
+
+
+def _rival(workshop: Workshop) -> Explorer:
+    from mepol.exploration.rivals.explorer import RivalExplorer  # its dependencies are an extra
+
+    return RivalExplorer(workshop)
 
 
 def _still(name: str, summary: str, make: object) -> Kind:
@@ -39,5 +46,8 @@ for _kind in (
         ),
         evaluates_always=True,
     ),
+    Kind("apt", "APT (Liu and Abbeel 2021): PPO, paid by distances in an embedding by ICM", _rival, settings=AptConfig),
+    Kind("re3", "RE3 (Seo et al. 2021): PPO, paid by distances in a random embedding", _rival, settings=Re3Config),
+    Kind("rnd", "RND (Burda et al. 2018): PPO, paid by errors about a random network", _rival, settings=RndConfig),
 ):
     register(_kind)

@@ -17,11 +17,12 @@ from torch import nn
 
 from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.finetuning.config import FinetuneConfig
-from mepol.finetuning.intrinsic.icm import Icm
 from mepol.finetuning.intrinsic.pseudocount import Pseudocount
-from mepol.finetuning.intrinsic.reward import IntrinsicReward, ShapedReplay, Weights
+from mepol.finetuning.intrinsic.reward import ShapedReplay, Weights
 from mepol.finetuning.intrinsic.smm import SkillVectorEnv, Smm
 from mepol.finetuning.memory import Memory
+from mepol.rewards.icm import Icm
+from mepol.rewards.reward import IntrinsicReward
 from mepol.runs.state import State
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sampling.collect import Actor

@@ -21,6 +21,8 @@ class Stream(IntEnum):
     CRITIC = 8  # initial weights of the rule `advantage`
     SURVEY = 9  # random play in an environment that nobody described; always of seed 0, so that all seeds see alike
     DATA = 15  # datasets on request, a turn per round
+    RIVAL_WEIGHTS = 20  # initial networks of an explorer that is paid by an intrinsic reward
+    RIVAL_UPDATE = 21  # its pools and minibatches
     # Fine-tuning, apart from an exploration with the same seed.
     TASK_WEIGHTS = 1000
     TASK_LEARNER = 1001

@@ -1,4 +1,4 @@
-"""What TRPO is told, apart from the library that runs it: settings are read where that is not installed, too."""
+"""What TRPO and PPO are told, apart from the library that runs them: settings are read where it is missing, too."""
 
 from __future__ import annotations
 
@@ -36,3 +36,24 @@ class TrpoSettings:
     """Steps that each of its updates sees."""
     fisher_every: int = FISHER_EVERY
     """Fisher products use every so many-th state; 1 for all of them."""
+
+
+@dataclass(frozen=True)
+class PpoSettings:
+    """One PPO, for explorers that are paid by an intrinsic reward."""
+
+    rate: float
+    """Learning rate of actor and critic (Adam)."""
+    clip: float
+    """How far from 1 a ratio of action probabilities still counts."""
+    discount: float
+    trace: float
+    """lambda of the generalised advantages."""
+    passes: int
+    """Passes over a batch, at most."""
+    minibatch: int
+    """Steps of one gradient step."""
+    kl: float
+    """Passes end where the mean KL of the actions exceeds 1.5 times this, in nats; 0 for no bound."""
+    entropy: float
+    """Weight of the entropy of the actions."""

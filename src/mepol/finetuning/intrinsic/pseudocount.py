@@ -17,8 +17,8 @@ import math
 import torch
 from torch import Tensor
 
-from mepol.finetuning.intrinsic.reward import IntrinsicReward, Transitions
 from mepol.finetuning.intrinsic.vae import CODE, LEARNING_RATE, Vae
+from mepol.rewards.reward import IntrinsicReward, Transitions
 
 
 def prediction_gain_count(gain: float, n: int, c: float = 1.0) -> float:

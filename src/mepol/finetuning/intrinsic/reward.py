@@ -1,4 +1,4 @@
-"""What an intrinsic reward is, and how it reaches SAC: through the replay buffer that SAC samples from.
+"""How an intrinsic reward reaches SAC: through the replay buffer that SAC samples from.
 
     replayed methods (SMM, ICM):  recomputed on every batch that SAC draws, then updated on it
     online methods (Pseudocount): computed once, when a transition is stored, and kept
@@ -14,37 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
+from mepol.rewards.reward import IntrinsicReward, Transitions
 from mepol.sb3.library import ReplayBuffer, ReplayBufferSamples
-
-
-@dataclass(frozen=True)
-class Transitions:
-    """B steps: obs (B, S), actions (B, A) in [-1, 1], next_obs (B, S), all float32."""
-
-    obs: Tensor
-    actions: Tensor
-    next_obs: Tensor
-
-
-class IntrinsicReward(nn.Module):
-    """Base of the methods. Its parameters and `optimisers` are all of its state, so that a run can be resumed."""
-
-    online = False
-    """Whether the bonus is paid once, when a transition is stored."""
-
-    def reward(self, transitions: Transitions) -> Tensor:
-        """(B,) the bonus of each transition, in the method's own unit."""
-        raise NotImplementedError
-
-    def update(self, transitions: Transitions) -> None:
-        """Learn from the transitions."""
-        raise NotImplementedError
-
-    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Name -> optimiser."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from gymnasium.vector.utils import batch_space
 from torch import Tensor, nn
 
 from mepol.envs.batched import Array
-from mepol.finetuning.intrinsic.reward import IntrinsicReward, Transitions
 from mepol.finetuning.intrinsic.vae import LEARNING_RATE, Vae, sampled
+from mepol.rewards.reward import IntrinsicReward, Transitions
 
 
 class Smm(IntrinsicReward):

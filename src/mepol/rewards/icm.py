@@ -2,9 +2,9 @@
 
     bonus = || phi(s') - forward(phi(s), a) ||_2
 
-The embedding is shaped by the inverse model, which must tell the action from phi(s) and phi(s'). One Adam at 1e-3
-fits all three on forward + inverse mean squared error, one to one, as in the codebase that the paper used (which
-does not stop the forward loss at the embedding).
+The embedding is shaped by the inverse model, which must tell the action from phi(s) and phi(s'). One Adam fits all
+three on forward + inverse mean squared error, one to one, as in the codebase that the paper used (which does not stop
+the forward loss at the embedding).
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mepol.finetuning.intrinsic.reward import IntrinsicReward, Transitions
+from mepol.rewards.reward import IntrinsicReward, Transitions
 
 WIDTH = 300
 
 
 class Icm(IntrinsicReward):
-    """state_dim S, action_dim A; hidden layers and embedding 300 wide."""
+    """state_dim S, action_dim A; width W of the hidden layers and of the embedding; rate: Adam's."""
 
-    def __init__(self, state_dim: int, action_dim: int) -> None:
+    def __init__(self, state_dim: int, action_dim: int, width: int = WIDTH, rate: float = 1e-3) -> None:
         super().__init__()
-        self.embedding = _network(state_dim)
-        self.forward_model = _network(WIDTH + action_dim)
-        self.inverse_model = nn.Linear(2 * WIDTH, action_dim)
-        self._optimiser = torch.optim.Adam(self.parameters(), lr=1e-3)
+        self.embedding = _network(state_dim, width)
+        self.forward_model = _network(width + action_dim, width)
+        self.inverse_model = nn.Linear(2 * width, action_dim)
+        self._optimiser = torch.optim.Adam(self.parameters(), lr=rate)
 
     @torch.no_grad()
     def reward(self, transitions: Transitions) -> Tensor:
@@ -47,10 +47,10 @@ class Icm(IntrinsicReward):
         return {"all": self._optimiser}
 
     def _forward_error(self, transitions: Transitions) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, 300) error, phi(s) and phi(s')."""
+        """(B, W) error, phi(s) and phi(s')."""
         now, after = self.embedding(transitions.obs), self.embedding(transitions.next_obs)
         return after - self.forward_model(torch.cat([now, transitions.actions], dim=1)), now, after
 
 
-def _network(size: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(size, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+def _network(size: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(size, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))

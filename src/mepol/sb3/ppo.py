@@ -1,0 +1,102 @@
+"""Stable-Baselines3's PPO on batches that our sampler gathered: the update is the library's, nothing else is.
+
+So a rival samples as MEPOL does, at the same speed, on any number of threads, with the randomness of the run. What the
+library would have computed on the way (values, log-probabilities, advantages) is computed once for the whole batch; its
+own `compute_returns_and_advantage` gives the same numbers (tests/sb3/test_ppo.py).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mepol.algorithm.batch import Batch
+from mepol.algorithm.config import CriticConfig
+from mepol.algorithm.critic import advantages
+from mepol.algorithm.policy import GaussianPolicy, one_thread
+from mepol.sb3.actors import architecture, read_actor, write_actor
+from mepol.sb3.library import PPO, ActorCriticPolicy, Logger, RolloutBuffer
+from mepol.sb3.settings import PpoSettings
+
+
+class BatchPpo:
+    """PPO whose actor starts as `start`, in the action space `space`; its critic is drawn from torch's generator.
+
+    Actor and critic are shown (s - shift) / scale, as `start` is; both may be changed until the first update.
+    """
+
+    def __init__(self, start: GaussianPolicy, space: Box, settings: PpoSettings) -> None:
+        self.shift, self.scale = start.shift.clone(), start.scale.clone()
+        self._settings = settings
+        self._model = _ppo(start, space, settings)
+        self.actor: ActorCriticPolicy = self._model.policy
+        bare = copy.deepcopy(start)
+        bare.shift.zero_()
+        bare.scale.fill_(1.0)
+        write_actor(self.actor, bare)
+
+    def policy(self) -> GaussianPolicy:
+        """The actor as it is now."""
+        return read_actor(self.actor, self.shift.double().numpy(), self.scale.double().numpy())
+
+    def learn(self, batch: Batch, rewards: NDArray[np.float64]) -> None:
+        """One update. rewards: (N,) of arriving in each particle of `batch`. Minibatches from NumPy's generator."""
+        with one_thread():
+            self._model.rollout_buffer = self.buffer(batch, rewards)
+            self._model.train()
+
+    @torch.no_grad()
+    def buffer(self, batch: Batch, rewards: NDArray[np.float64]) -> RolloutBuffer:
+        """The N steps of `batch` as the library's buffer: one environment, trajectory after trajectory.
+
+        A trajectory is a window on an endless task: its last state counts with its value.
+        """
+        own, visited = self._settings, batch.visited()
+        paid = np.zeros(visited.shape)
+        paid[visited] = rewards
+        seen = (torch.from_numpy(batch.states.astype(np.float32)) - self.shift) / self.scale  # (M, T+1, S)
+        values = self.actor.predict_values(seen.flatten(0, 1)).view(seen.shape[:2]).double().numpy()
+        gain = advantages(paid, values, batch.lengths, CriticConfig(discount=own.discount, trace=own.trace))[visited]
+        states, actions = seen[:, :-1][torch.from_numpy(visited)], batch.actions[visited]
+        log_prob: Tensor = self.actor.evaluate_actions(states, torch.from_numpy(actions))[1]
+        model = self._model
+        buffer = RolloutBuffer(batch.size, model.observation_space, model.action_space, "cpu", own.trace, own.discount)
+        known = values[:, :-1][visited]
+        filled = {"values": known, "log_probs": log_prob.numpy(), "advantages": gain, "returns": gain + known}
+        for name, column in filled.items():
+            getattr(buffer, name)[:, 0] = column
+        buffer.observations[:, 0], buffer.actions[:, 0] = states.numpy(), actions
+        buffer.pos, buffer.full = batch.size, True
+        return buffer
+
+
+def _ppo(start: GaussianPolicy, space: Box, settings: PpoSettings) -> Any:
+    """The library's PPO without an environment, as its own `load` makes one: spaces first, then the networks."""
+    size = start.widths[0]
+    model: Any = PPO(
+        "MlpPolicy",
+        None,  # type: ignore[arg-type]
+        learning_rate=settings.rate,
+        n_steps=1,  # a buffer of the right size comes with every batch
+        batch_size=settings.minibatch,
+        n_epochs=settings.passes,
+        gamma=settings.discount,
+        gae_lambda=settings.trace,
+        clip_range=settings.clip,
+        ent_coef=settings.entropy,
+        target_kl=settings.kl or None,
+        policy_kwargs=architecture(start.widths[1:-1]),
+        device="cpu",
+        _init_setup_model=False,
+    )
+    model.observation_space = Box(-np.inf, np.inf, (size,), np.float32)
+    model.action_space, model.n_envs = space, 1
+    model._setup_model()
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    return model
