@@ -44,15 +44,22 @@ def explore_argv(out: Path, *more: str, env: str = "gridworld", epochs: int = EP
     return ["explore", env, *SMALL, "--epochs", str(epochs), *more, "--out", str(out)]
 
 
-def argv_of(kind: str, out: Path, *more: str, length: int | None = None) -> list[str]:
-    """The command that makes a tiny run of `kind`."""
+def argv_of(
+    kind: str,
+    out: Path,
+    *more: str,
+    length: int | None = None,
+    env: str = "gridworld",
+    task: tuple[str, ...] = ("grid-goal1",),
+) -> list[str]:
+    """The command that makes a tiny run of `kind`, in `env` or, where it learns one, of `task`."""
     turns = str(LENGTH[kind] if length is None else length)
     if kind == "mepol":
-        return explore_argv(out, *more, epochs=int(turns))
+        return explore_argv(out, *more, env=env, epochs=int(turns))
     if kind == "maxent":
-        made = ["explore", "gridworld", "--explorer", "maxent", *MIXTURE, "--mixture-size", turns]
+        made = ["explore", env, "--explorer", "maxent", *MIXTURE, "--mixture-size", turns]
     else:
-        made = ["finetune", "grid-goal1", "--algo", kind, *TASK, "--iterations", turns]
+        made = ["finetune", *task, "--algo", kind, *TASK, "--iterations", turns]
     return [*made, *more, "--out", str(out)]
 
 
