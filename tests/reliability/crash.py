@@ -90,7 +90,7 @@ class Command:
     def send(self, number: int) -> None:
         os.kill(self.pid, number)
 
-    def wait(self, seconds: float = 240.0) -> Ended:
+    def wait(self, seconds: float = 1200.0) -> Ended:
         answer = self.nursery.ask({"wait": self.pid, "seconds": seconds})
         text = " ".join(self.log.read_text(errors="replace").split())
         return Ended(answer["code"], text, answer["peak"], answer["busy"])
@@ -211,7 +211,7 @@ def turns_at_risk(run: Path) -> int:
     return max(0, whole - int(last.stem.rpartition("-")[2]))
 
 
-def wait_for(condition: Any, seconds: float = 60.0) -> None:
+def wait_for(condition: Any, seconds: float = 600.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

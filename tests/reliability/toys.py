@@ -34,11 +34,15 @@ class Fault:
     env: str
     kind: str
     step: int  # after the reset, counted from 1; 0: the reset itself
-    message: str
+    message: str  # how it begins; LIMIT stands for the time limit
     reset: int = 4  # the fourth begins an epoch, and an iteration of every learner
 
     def __str__(self) -> str:
         return f"{self.env.split('/')[1]} {self.spec()}"
+
+    def sentence(self, limit: float) -> str:
+        """What is said of it where a call may take `limit` seconds."""
+        return self.message.replace("LIMIT", f"{limit:g}")
 
     def spec(self, reset: int | None = None) -> str:
         """The value of TOY_FAULT."""
@@ -48,8 +52,8 @@ class Fault:
 FAULTS = (
     Fault(SINGLE, "raise", 5, "the environment's step 4 raised ZeroDivisionError: the wheel came off"),
     Fault(SINGLE, "raise", 0, "the environment's reset raised ZeroDivisionError: the wheel came off"),
-    Fault(SINGLE, "hang", 5, "the environment's step 4 took longer than the time limit of 1 s"),
-    Fault(SINGLE, "hang", 0, "the environment's reset took longer than the time limit of 1 s"),
+    Fault(SINGLE, "hang", 5, "the environment's step 4 took longer than the time limit of LIMIT s"),
+    Fault(SINGLE, "hang", 0, "the environment's reset took longer than the time limit of LIMIT s"),
     Fault(SINGLE, "nan", 5, "environment 0 returned a NaN or infinite observation at step 4; repair or wrap it"),
     Fault(SINGLE, "inf", 5, "environment 0 returned a NaN or infinite observation at step 4; repair or wrap it"),
     Fault(SINGLE, "inf", 0, "environment 0 returned a NaN or infinite observation at reset; repair or wrap it"),
@@ -168,5 +172,10 @@ class Walks(VectorEnv[Any, Any, Any]):
             self.single_action_space = Box(-1.0, 1.0, (5,), np.float32)
         elif kind == "shrink":
             places *= 1e-7
-        spoilt = {"shape": places[:, :1], "dtype": places.astype(str), "complex": places.astype(complex), "object": None}
+        spoilt = {
+            "shape": places[:, :1],
+            "dtype": places.astype(str),
+            "complex": places.astype(complex),
+            "object": None,
+        }
         return spoilt.get(kind, places)
