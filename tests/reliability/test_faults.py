@@ -104,7 +104,7 @@ QUICK = {
         "shrink:3:0",
     ),
     "maxent": ("nan:4:24",),
-    "trpo": ("raise:4:5", "hang:4:5", "nan:4:24", "action space:4:5"),
+    "trpo": ("raise:4:5", "hang:4:5", "action space:4:5"),
     "sac": ("inf:4:0", "raise:2:5", "nan:5:0"),
 }
 """What the default suite has the time for, of runs; of tasks it tries all (tests/finetuning/test_contract.py)."""
@@ -149,7 +149,8 @@ def test_a_fault_ends_the_run_by_name_and_the_run_goes_on_without_it(
     ("kind", "fault"),
     [
         *chosen("mepol", toys.HARMLESS, ("infinite reward:4:5",)),
-        *(case for k in ("trpo", "sac") for case in chosen(k, toys.HARMLESS, ("end:4:5",))),
+        *chosen("trpo", toys.HARMLESS, ("end:4:5",)),
+        *chosen("sac", toys.HARMLESS, ()),
     ],
 )
 def test_an_environments_own_rewards_and_ends_change_nothing(
