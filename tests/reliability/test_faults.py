@@ -93,16 +93,7 @@ DOES = {
     "end": "ends before the horizon",
 }
 QUICK = {
-    "mepol": (
-        "raise:4:5",
-        "hang:4:0",
-        "inf:4:0",
-        "nan:4:24",
-        "shape:4:5",
-        "ends:4:5",
-        "action space:4:5",
-        "shrink:3:0",
-    ),
+    "mepol": ("raise:4:5", "nan:4:24", "shape:4:5", "ends:4:5", "action space:4:5", "shrink:3:0"),
     "maxent": ("nan:4:24",),
     "trpo": ("raise:4:5", "hang:4:5", "action space:4:5"),
     "sac": ("inf:4:0", "raise:2:5", "nan:5:0"),
