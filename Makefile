@@ -25,6 +25,7 @@ test: setup lint  ## two processes of one thread each: the tests that need more 
 
 torture: setup  ## both phases killed, disks filled, files forged, directories spoilt, a soak: the figures of docs/reliability.md
 	OMP_NUM_THREADS=1 MEPOL_LEDGER=results/reliability.csv $(BIN)/python -m pytest -m "torture or not torture" tests/reliability
+	$(BIN)/python tests/reliability/page.py
 
 lint: setup  ## style, types, and which room may know which (pyproject.toml, importlinter)
 	$(BIN)/ruff check .

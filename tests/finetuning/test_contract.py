@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+import toys
 from gymnasium.spaces import Box
 
 from mepol.cli import main
@@ -18,65 +18,50 @@ from mepol.errors import CollapseError, EnvironmentFault
 from mepol.finetuning.reach import ReachVectorEnv
 from mepol.finetuning.tasks import Task, make_task
 
-RELIABILITY = Path(__file__).parents[1] / "reliability"
+LIMIT = 0.5  # s, of a call of the environment
 
 
 @pytest.fixture
-def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def walks() -> Iterator[None]:
     """The walks that go wrong on request, registered."""
-    monkeypatch.syspath_prepend(str(RELIABILITY))
-    import toys
-
     toys.register()
-    yield toys
+    yield
     for name in (toys.SINGLE, toys.VECTOR):
         del gymnasium.registry[name]
 
 
-def far(states: np.ndarray) -> np.ndarray:
-    return np.asarray(np.abs(states[:, 0]) > 40)
-
-
-def walk(env_id: str, steps: int = 8, goal: Any = far, **options: Any) -> list[tuple]:
-    env = make_task(Task(env_id, goal, horizon=20), 4, **options)
+def walk(env_id: str, goal: Any = toys.far) -> list[tuple]:
+    """Two episodes of a task in which nobody reaches a goal: the second begins as an iteration does."""
+    env = make_task(Task(env_id, goal, horizon=24), 4, time_limit=LIMIT)
+    env.reset(seed=[5, 6, 7, 8])
+    steps = [env.step(np.ones((4, 2), dtype=np.float32)) for _ in range(24)]
     env.reset(seed=[1, 2, 3, 4])
-    return [env.step(np.ones((4, 2), dtype=np.float32)) for _ in range(steps)]
+    return steps
 
 
-@pytest.mark.parametrize(
-    ("vector", "fault", "message"),
-    [
-        (False, "nan:1:5", "environment 0 returned a NaN or infinite observation at step 4; repair or wrap it"),
-        (False, "inf:1:5", "environment 0 returned a NaN or infinite observation at step 4; repair or wrap it"),
-        (False, "inf:1:0", "environment 0 returned a NaN or infinite observation at reset; repair or wrap it"),
-        (False, "raise:1:5", "the environment's step 4 raised ZeroDivisionError: the wheel came off"),
-        (False, "raise:1:0", "the environment's reset raised ZeroDivisionError: the wheel came off"),
-        (False, "shape:1:5", "the environment's step 4 raised ValueError"),
-        (False, "construction:0:0", "the environment's construction as 'toy/Walk-v0' raised OSError: no licence"),
-        (True, "nan:1:3", "environment 1 returned a NaN or infinite observation at step 2"),
-        (True, "inf:1:3", "environment 2 returned a NaN or infinite observation at step 2"),
-        (True, "shape:1:3", "the environment's step 2 returned observations (4, 1) float64, not (4, 2) real numbers"),
-        (True, "object:1:3", "the environment's step 2 returned observations () object, not (4, 2) real numbers"),
-        (True, "ends:1:3", "the environment's step 2 returned ends (5,), not (4,) truth values"),
-    ],
-)
-def test_a_fault_of_the_environment_is_named_in_a_task(
-    toys: ModuleType, monkeypatch: pytest.MonkeyPatch, vector: bool, fault: str, message: str
-) -> None:
-    monkeypatch.setenv("TOY_FAULT", fault)
+@pytest.mark.usefixtures("walks")
+@pytest.mark.parametrize("fault", toys.FAULTS, ids=str)
+def test_a_fault_of_the_environment_is_named_in_a_task(fault: toys.Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_FAULT", fault.spec(reset=1))
     with pytest.raises(EnvironmentFault) as raised:
-        walk(toys.VECTOR if vector else toys.SINGLE)
-    assert str(raised.value).startswith(message)
+        walk(fault.env)
+    assert str(raised.value).startswith(fault.sentence(LIMIT))
 
 
-def test_a_call_that_hangs_is_ended(toys: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOY_FAULT", "hang:1:2")
-    with pytest.raises(EnvironmentFault, match=r"step 1 took longer than the time limit of 0.2 s"):
-        walk(toys.SINGLE, time_limit=0.2)
+@pytest.mark.usefixtures("walks")
+@pytest.mark.parametrize("fault", toys.HARMLESS, ids=str)
+def test_an_environments_own_rewards_and_ends_are_not_a_tasks(
+    fault: toys.Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = walk(fault.env)
+    monkeypatch.setenv("TOY_FAULT", fault.spec(reset=1))
+    for ours, theirs in zip(walk(fault.env), whole, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(ours[:4], theirs[:4], strict=True))
 
 
+@pytest.mark.usefixtures("walks")
 def test_infinity_does_not_meet_a_goal_and_the_command_says_why(
-    toys: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "away.py").write_text("def far(states):\n    return states[:, 1] > 40\n")
     monkeypatch.chdir(tmp_path)
@@ -152,13 +137,14 @@ def overwrites(states: np.ndarray) -> np.ndarray:
         (overwrites, "overwrites' raised ValueError: assignment destination is read-only"),
     ],
 )
-def test_a_goal_that_is_broken_is_named(toys: ModuleType, goal: Any, message: str) -> None:
+@pytest.mark.usefixtures("walks")
+def test_a_goal_that_is_broken_is_named(goal: Any, message: str) -> None:
     with pytest.raises(EnvironmentFault, match=rf"^the goal '.*{message}"):
         walk(toys.VECTOR, goal=goal)
 
 
 def test_a_policy_without_numbers_is_not_blamed_on_the_environment() -> None:
-    env = ReachVectorEnv(make_env("mepol/GridWorld-v0", 2), far, 5)
+    env = ReachVectorEnv(make_env("mepol/GridWorld-v0", 2), toys.far, 5)
     env.reset(seed=0)
     with pytest.raises(CollapseError, match="gave environment 1 a NaN or infinite action at step 0"):
         env.step(np.array([[0.0, 0.0], [np.nan, 0.0]]))

@@ -44,15 +44,22 @@ def explore_argv(out: Path, *more: str, env: str = "gridworld", epochs: int = EP
     return ["explore", env, *SMALL, "--epochs", str(epochs), *more, "--out", str(out)]
 
 
-def argv_of(kind: str, out: Path, *more: str, length: int | None = None) -> list[str]:
-    """The command that makes a tiny run of `kind`."""
+def argv_of(
+    kind: str,
+    out: Path,
+    *more: str,
+    length: int | None = None,
+    env: str = "gridworld",
+    task: tuple[str, ...] = ("grid-goal1",),
+) -> list[str]:
+    """The command that makes a tiny run of `kind`, in `env` or, where it learns one, of `task`."""
     turns = str(LENGTH[kind] if length is None else length)
     if kind == "mepol":
-        return explore_argv(out, *more, epochs=int(turns))
+        return explore_argv(out, *more, env=env, epochs=int(turns))
     if kind == "maxent":
-        made = ["explore", "gridworld", "--explorer", "maxent", *MIXTURE, "--mixture-size", turns]
+        made = ["explore", env, "--explorer", "maxent", *MIXTURE, "--mixture-size", turns]
     else:
-        made = ["finetune", "grid-goal1", "--algo", kind, *TASK, "--iterations", turns]
+        made = ["finetune", *task, "--algo", kind, *TASK, "--iterations", turns]
     return [*made, *more, "--out", str(out)]
 
 
@@ -83,7 +90,7 @@ class Command:
     def send(self, number: int) -> None:
         os.kill(self.pid, number)
 
-    def wait(self, seconds: float = 240.0) -> Ended:
+    def wait(self, seconds: float = 1200.0) -> Ended:
         answer = self.nursery.ask({"wait": self.pid, "seconds": seconds})
         text = " ".join(self.log.read_text(errors="replace").split())
         return Ended(answer["code"], text, answer["peak"], answer["busy"])
@@ -204,7 +211,7 @@ def turns_at_risk(run: Path) -> int:
     return max(0, whole - int(last.stem.rpartition("-")[2]))
 
 
-def wait_for(condition: Any, seconds: float = 60.0) -> None:
+def wait_for(condition: Any, seconds: float = 600.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -48,11 +48,15 @@ SAID = {
 def stop_and_resume(
     nursery: Nursery, reference: Path, run: Path, ledger: Ledger, name: str, moments: list[float]
 ) -> None:
-    """Stop the run at each of `moments` (seconds after it begins or resumes), then let it end."""
-    argv, landed = explore_argv(run), 0
-    for seconds in (*moments, *(moments[-1] * share for share in (1.0, 0.7, 0.5, 0.3, 0.2, 0.1))):
-        if landed and seconds not in moments:
-            break  # the others are for a machine whose speed has changed meanwhile
+    """Stop the run at each of `moments` (seconds after it begins or resumes), then let it end.
+
+    A machine whose speed has changed meanwhile may need other moments than these, sooner or later ones.
+    """
+    argv, landed, due = explore_argv(run), 0, list(moments)
+    for _ in range(len(moments) + 12):
+        if not due:
+            break
+        seconds = due.pop(0)
         command = nursery.start(going_on(run, argv))
         time.sleep(seconds)
         command.send(STOPS[name])
@@ -64,9 +68,11 @@ def stop_and_resume(
             assert SAID[name] in said  # a run that was not made yet has no name
             assert name == "SIGKILL" or not leftovers(run)
             ledger.note(f"{name} at a random moment", SAID[name], redone=turns_at_risk(run))
-        elif not landed and ended.code == 0:
-            assert_same(run, reference)
-            shutil.rmtree(run)
+        elif not landed:
+            if ended.code == 0:
+                assert_same(run, reference)
+                shutil.rmtree(run)
+            due = due or [seconds * (0.6 if ended.code == 0 else 1.7)]
     assert landed, "every stop came too early or too late"
     ended = resume_until_done(nursery, run, argv)
     assert ended.code == 0, ended.text
@@ -81,9 +87,7 @@ def whole(nursery: Nursery, home: Path) -> float:
     return time.monotonic() - start
 
 
-@pytest.mark.parametrize(
-    "name", ["SIGKILL", "SIGTERM", *(pytest.param(n, marks=pytest.mark.torture) for n in ("SIGINT", "SIGHUP"))]
-)
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", seldom("SIGINT"), seldom("SIGHUP")])
 def test_a_run_stopped_at_random_moments_ends_as_if_never_stopped(
     name: str, whole: float, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
@@ -197,43 +201,52 @@ def chain_of(operations: list[str], n: int, moment: str) -> list[At]:
     ]
 
 
-@pytest.mark.parametrize("kind", [k if k in ("mepol", "maxent", "trpo", "sac", "icm") else seldom(k) for k in KINDS])
-def test_every_kind_of_run_is_killed_and_ends_as_if_it_had_not_been(
-    kind: str,
+Kill = Callable[[str, list[tuple[int, str]], int], None]
+
+
+@pytest.fixture
+def kill(
     nursery: Nursery,
     references: Callable[[str], Path],
     operations: Callable[[str], list[str]],
     tmp_path: Path,
     ledger: Ledger,
+) -> Kill:
+    """Runs of a kind, each killed at one of the (operation, moment) given and in so many resumes after it, compared."""
+
+    def killed(kind: str, kills: list[tuple[int, str]], resumes: int) -> None:
+        for first in range(0, len(kills), 2):
+            chains = {
+                tmp_path / f"run-{n}-{moment}": chain_of(operations(kind), n, moment)[: 1 + resumes]
+                for n, moment in kills[first : first + 2]
+            }
+            found = kill_and_compare(nursery, kind, references(kind), chains, ledger)
+            assert not found, found
+            for run in chains:
+                shutil.rmtree(run)
+
+    return killed
+
+
+@pytest.mark.parametrize("kind", [k if k in ("mepol", "maxent", "trpo", "sac", "icm") else seldom(k) for k in KINDS])
+def test_every_kind_of_run_is_killed_and_ends_as_if_it_had_not_been(
+    kind: str, operations: Callable[[str], list[str]], kill: Kill
 ) -> None:
-    reference, done = references(kind), operations(kind)
+    done = operations(kind)
     late = max(n for n, name in enumerate(done, start=1) if name == "row" and n < len(done) * 4 // 5)
-    chains = {tmp_path / "late": chain_of(done, late, "half")[:2]}
-    assert not kill_and_compare(nursery, kind, reference, chains, ledger)
+    kill(kind, [(late, "half")], 1)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_run_may_be_killed_in_any_file_operation(
-    kind: str,
-    nursery: Nursery,
-    references: Callable[[str], Path],
-    operations: Callable[[str], list[str]],
-    tmp_path: Path,
-    ledger: Ledger,
+    kind: str, operations: Callable[[str], list[str]], kill: Kill
 ) -> None:
     """Before each, and in the half of each that writes; after one is before the next, and after the last."""
-    reference, done = references(kind), operations(kind)
+    done = operations(kind)
     kills = [(n, "before") for n in range(1, len(done) + 1)] + [(len(done), "after")]
     kills += [(n, "half") for n, name in enumerate(done, start=1) if name in ("write", "row", "pwrite")]
-    kills = kills[::STRIDE]
-    for first in range(0, len(kills), 2):
-        pair = kills[first : first + 2]
-        chains = {tmp_path / f"run-{n}-{moment}": chain_of(done, n, moment) for n, moment in pair}
-        found = kill_and_compare(nursery, kind, reference, chains, ledger)
-        assert not found, found
-        for run in chains:
-            shutil.rmtree(run)
+    kill(kind, kills[::STRIDE], 4)
 
 
 def test_a_full_memory_is_put_back_from_the_parts_that_a_late_checkpoint_names(
@@ -264,55 +277,71 @@ def test_a_process_of_its_own_knows_runs_of_both_phases(references: Callable[[st
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 
-def test_resuming_may_die_in_every_rename_too(
-    nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", ["mepol", "ppo"])
+def test_a_process_of_its_own_resumes_runs_of_both_phases(
+    kind: str, nursery: Nursery, references: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    half = tmp_path / "half"
-    assert nursery.run(explore_argv(half), at=("row", 17, "half")).code == -signal.SIGKILL
-    for n in (1, 3, 4):  # metrics, config, checkpoint; torture takes others by its stride
-        run = copy(half, tmp_path / f"run-{n}")
-        ended = nursery.run(["resume", str(run)], at=("replace", n, "before"))
-        assert ended.code == -signal.SIGKILL
-        assert leftovers(run)
-        ledger.note("SIGKILL between the temporary file and its rename, in a resume", "", redone=turns_at_risk(run))
-        assert nursery.run(["resume", str(run)]).code == 0
-        assert_same(run, reference)
+    run = tmp_path / "run"
+    assert nursery.run(argv_of(kind, run), at=("row", 5, "half")).code == -signal.SIGKILL
+    done = subprocess.run([sys.executable, "-m", "mepol", "resume", str(run)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_same(run, references(kind))
 
 
+@pytest.mark.parametrize("n", [1, seldom(2), 3, 4, seldom(5)])  # metrics, steps, config, checkpoint, policy
+def test_resuming_may_die_in_every_rename_too(
+    n: int, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+) -> None:
+    run = tmp_path / "run"
+    assert nursery.run(explore_argv(run), at=("row", 17, "half")).code == -signal.SIGKILL
+    ended = nursery.run(["resume", str(run)], at=("replace", n, "before"))
+    assert ended.code == -signal.SIGKILL
+    assert leftovers(run)
+    ledger.note("SIGKILL between the temporary file and its rename, in a resume", "", redone=turns_at_risk(run))
+    assert nursery.run(["resume", str(run)]).code == 0
+    assert_same(run, reference)
+
+
+@pytest.mark.parametrize("kind", ["mepol", seldom("trpo"), "sac"])
 def test_a_run_that_says_it_is_finished_has_everything_in_place(
-    nursery: Nursery, references: Callable[[str], Path], operations: Callable[[str], list[str]], tmp_path: Path
+    kind: str,
+    nursery: Nursery,
+    references: Callable[[str], Path],
+    operations: Callable[[str], list[str]],
+    tmp_path: Path,
 ) -> None:
     """The row that ends a run is its last word: who finds it finds the last policy and the best one too."""
-    for kind in ("mepol", "sac"):
-        run, rows = tmp_path / kind, operations(kind).count("row")
-        assert nursery.run(argv_of(kind, run), at=("row", rows, "after")).code == -signal.SIGKILL
-        assert turns(run)[-1] == LENGTH[kind]
-        assert_same(run, references(kind))
+    run, rows = tmp_path / "run", operations(kind).count("row")
+    assert nursery.run(argv_of(kind, run), at=("row", rows, "after")).code == -signal.SIGKILL
+    assert turns(run)[-1] == LENGTH[kind]
+    assert_same(run, references(kind))
 
 
-def test_a_torn_last_line_is_dropped(nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger) -> None:
-    half = tmp_path / "half"
-    assert nursery.run(explore_argv(half), at=("replace", 11, "before")).code == -signal.SIGKILL
-    row = (reference / "metrics.csv").read_text().splitlines()[9]
-    for cut in (1, len(row)):
-        run = copy(half, tmp_path / f"cut-{cut}")
-        for name in ("metrics.csv", "steps.csv"):
-            with (run / name).open("a") as file:
-                file.write(row[:cut])
-        assert nursery.run(["resume", str(run)]).code == 0
-        assert_same(run, reference)
-        ledger.note("a torn last line in metrics.csv and steps.csv", "")
-
-
-def test_a_longer_run_equals_one_started_with_that_length(
-    nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+@pytest.mark.parametrize("share", [0.0, seldom(0.01), seldom(0.5), 1.0])
+def test_a_torn_last_line_is_dropped(
+    share: float, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:
-    for short in (0, 7):
-        run = tmp_path / f"from-{short}"
-        assert nursery.run(explore_argv(run, epochs=short)).code == 0
-        assert nursery.run(["resume", str(run), "--epochs", str(EPOCHS)]).code == 0
-        assert_same(run, reference)
-        ledger.note("resume of a finished run with more epochs", "")
+    run = tmp_path / "run"
+    assert nursery.run(explore_argv(run), at=("replace", 11, "before")).code == -signal.SIGKILL
+    row = (reference / "metrics.csv").read_text().splitlines()[9]
+    for name in ("metrics.csv", "steps.csv"):
+        with (run / name).open("a") as file:
+            file.write(row[: max(1, round(share * len(row)))])
+    assert nursery.run(["resume", str(run)]).code == 0
+    assert_same(run, reference)
+    ledger.note("a torn last line in metrics.csv and steps.csv", "")
+
+
+@pytest.mark.parametrize("short", [0, seldom(5), 7, seldom(8)])
+def test_a_longer_run_equals_one_started_with_that_length(
+    short: int, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+) -> None:
+    run = tmp_path / "run"
+    assert nursery.run(explore_argv(run, epochs=short)).code == 0
+    assert nursery.run(["resume", str(run), "--epochs", str(EPOCHS)]).code == 0
+    assert_same(run, reference)
+    ledger.note("resume of a finished run with more epochs", "")
 
 
 def test_a_shorter_run_is_refused_and_a_finished_one_is_left_alone(
@@ -325,6 +354,18 @@ def test_a_shorter_run_is_refused_and_a_finished_one_is_left_alone(
     ledger.note("resume with fewer epochs than done", "epochs = 5 is not possible: RUN already stands at epoch 12")
     assert_same(run, reference)
     assert nursery.run(["resume", str(run)]).code == 0
+    assert_same(run, reference)
+    ledger.note("resume of a finished run", "")
+
+
+@pytest.mark.torture
+def test_a_finished_run_that_is_resumed_draws_its_figures(
+    nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
+) -> None:
+    run = copy(reference, tmp_path / "run")
+    assert not list((run / "figures").iterdir())
+    assert nursery.run(["resume", str(run)], figures=True).code == 0
+    assert (run / "figures" / "coverage.png").read_bytes().startswith(b"\x89PNG")
     assert_same(run, reference)
     ledger.note("resume of a finished run", "")
 

@@ -20,6 +20,7 @@ from crash import (
     explore_argv,
     leftovers,
     resume_until_done,
+    seldom,
     wait_for,
 )
 
@@ -64,9 +65,7 @@ def stopped(command: Command) -> bool:
     return ") T" in Path(f"/proc/{command.pid}/stat").read_text()
 
 
-@pytest.mark.parametrize(
-    "pages", [9, pytest.param(7, marks=pytest.mark.torture), pytest.param(11, marks=pytest.mark.torture)]
-)
+@pytest.mark.parametrize("pages", [seldom(7), 9, seldom(11)])
 def test_a_full_disk(
     pages: int, small_disk: Callable[[str], Path], nursery: Nursery, reference: Path, ledger: Ledger
 ) -> None:
@@ -81,9 +80,7 @@ def test_a_full_disk(
     assert_same(run, reference)
 
 
-@pytest.mark.parametrize(
-    "share", [0.6, pytest.param(0.3, marks=pytest.mark.torture), pytest.param(0.95, marks=pytest.mark.torture)]
-)
+@pytest.mark.parametrize("share", [seldom(0.3), 0.6, seldom(0.95)])
 def test_a_file_that_may_not_grow(
     share: float, nursery: Nursery, reference: Path, tmp_path: Path, ledger: Ledger
 ) -> None:

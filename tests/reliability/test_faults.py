@@ -2,62 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import toys
-from crash import Ledger, Nursery, assert_same, content, explore_argv
+from crash import KINDS, Ledger, Nursery, argv_of, assert_same, content
 
 from mepol import GaussianPolicy, collect
 from mepol.algorithm import RULES, AscentConfig, CriticConfig
 from mepol.errors import CollapseError
 from mepol.runs.state import State
 
-EPOCHS = 5
+LENGTH = 5
+LIMIT = 3  # s, of a call of an environment: far more than one takes, on a machine that has other work too
+EXPLORERS = ("mepol", "maxent")
+LEARNERS = tuple(kind for kind in KINDS if kind not in EXPLORERS)
+FOUR = {
+    "mepol": ("--max-entropy-drop", "5"),
+    "maxent": ("--density-trajectories", "4", "--density-horizon", "24", "--trpo-steps", "96"),
+    **dict.fromkeys(
+        LEARNERS,
+        (
+            *("--horizon", "24", "--trpo.steps", "96", "--ppo.steps", "96", "--sac.steps", "96", "--sac.warmup", "96"),
+            *("--sac.buffer", "192"),
+        ),
+    ),
+}
+"""What makes every batch of a run one of four, with a horizon of 24."""
+
+
+def toy_argv(kind: str, env: str, out: Path, *more: str) -> list[str]:
+    """A tiny run of `kind` in a walk; learners wait in vain for it to go far."""
+    more = ("--env-time-limit", str(LIMIT), *FOUR[kind], *more)
+    return argv_of(kind, out, *more, length=LENGTH, env=env, task=("toys:far", "--env", env))
+
+
+def go_on(kind: str, env: str, run: Path) -> list[str]:
+    """The command that resumes it; who learns names the goal again, which is code and not in the run."""
+    named = ["finetune", "toys:far", "--env", env, "--resume"]
+    return [*(["resume"] if kind in EXPLORERS else named), str(run)]
+
+
+Healthy = Callable[[str, str], Path]
 
 
 @pytest.fixture(scope="module")
-def healthy(nursery: Nursery, home: Path) -> dict[str, Path]:
-    """Walks that nothing happened to, as single and as vector environments."""
-    folder = home / "healthy"
-    folder.mkdir()
-    for i, env in enumerate((toys.SINGLE, toys.VECTOR)):
-        ended = nursery.run(toy_argv(env, folder / str(i)))
-        assert ended.code == 0, ended.text
-    return {toys.SINGLE: folder / "0", toys.VECTOR: folder / "1"}
+def healthy(nursery: Nursery, home: Path) -> Healthy:
+    """A run that nothing happened to, of a kind in a walk, made when it is first asked for."""
+
+    def find(kind: str, env: str) -> Path:
+        path = home / "healthy" / kind / env
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            ended = nursery.run(toy_argv(kind, env, path))
+            assert ended.code == 0, ended.text
+        return path
+
+    return find
 
 
-def toy_argv(env: str, out: Path, *more: str) -> list[str]:
-    argv = explore_argv(out, "--env-time-limit", "1", *more, env=env, epochs=EPOCHS)
-    argv[argv.index("--max-entropy-drop") + 1] = "5"
-    return argv
-
-
-FAULTS = [
-    (toys.SINGLE, "raise:3:5", "the environment's step 4 raised ZeroDivisionError: the wheel came off"),
-    (toys.SINGLE, "raise:4:0", "the environment's reset raised ZeroDivisionError: the wheel came off"),
-    (toys.SINGLE, "hang:3:5", "the environment's step 4 took longer than the time limit of 1 s"),
-    (toys.SINGLE, "hang:2:0", "the environment's reset took longer than the time limit of 1 s"),
-    (toys.SINGLE, "hang:1:7", "the environment's step 6 took longer than the time limit of 1 s"),  # in an evaluation
-    (toys.SINGLE, "nan:3:5", "environment 0 returned a NaN or infinite observation at step 4"),
-    (toys.SINGLE, "inf:3:0", "environment 0 returned a NaN or infinite observation at reset"),
-    (toys.SINGLE, "shape:3:5", "the environment's step 4 raised ValueError"),
-    (toys.SINGLE, "dtype:3:5", "the environment's step 4 raised"),
-    (toys.VECTOR, "nan:3:24", "environment 1 returned a NaN or infinite observation at step 23"),
-    (toys.VECTOR, "inf:3:5", "environment 2 returned a NaN or infinite observation at step 4"),
-    (toys.VECTOR, "shape:3:5", "the environment's step 4 returned observations (4, 1) float64, not (4, 2)"),
-    (toys.VECTOR, "dtype:3:5", "the environment's step 4 returned observations (4, 2) <U32, not (4, 2) real numbers"),
-    (toys.VECTOR, "complex:3:5", "returned observations (4, 2) complex128"),
-    (toys.VECTOR, "object:3:5", "returned observations () object"),
-    (toys.VECTOR, "ends:3:5", "the environment's step 4 returned ends (5,), not (4,) truth values"),
-    (toys.VECTOR, "observation space:3:5", "the environment changed its observation space to Box(-1.0, 1.0, (2,)"),
-    (toys.VECTOR, "action space:3:5", "the environment changed its action space to Box(-1.0, 1.0, (5,)"),
-    (toys.VECTOR, "shrink:3:0", "more than max_entropy_drop = 5"),
-]
-
-
+OF_EXPLORATION = (
+    toys.Fault(toys.SINGLE, "hang", 7, "the environment's step 6 took longer than the time limit of LIMIT s", reset=1),
+    toys.Fault(toys.VECTOR, "shrink", 0, "more than max_entropy_drop = 5", reset=3),
+)
+"""In an evaluation; in the measure of what is learnt."""
+OF_LEARNING = (
+    toys.Fault(toys.SINGLE, "raise", 5, "the environment's step 4 raised ZeroDivisionError: the whe", reset=2),
+    toys.Fault(toys.VECTOR, "nan", 0, "environment 1 returned a NaN or infinite observation at reset", reset=5),
+)
+"""Where a memory is filled before the first iteration, or in that; between two episodes."""
 DOES = {
     "raise": "raises in step or reset",
     "hang": "hangs in step or reset, in training or evaluation",
@@ -71,69 +88,97 @@ DOES = {
     "observation space": "changes its observation space",
     "action space": "changes its action space",
     "shrink": "makes the entropy fall off a cliff",
+    "nan reward": "gives NaN for rewards",
+    "infinite reward": "gives infinite rewards",
+    "end": "ends before the horizon",
 }
+QUICK = {
+    "mepol": ("raise:4:5", "nan:4:24", "shape:4:5", "ends:4:5", "action space:4:5", "shrink:3:0"),
+    "maxent": ("nan:4:24",),
+    "trpo": ("raise:4:5", "hang:4:5", "action space:4:5"),
+    "sac": ("inf:4:0", "raise:2:5", "nan:5:0"),
+}
+"""What the default suite has the time for, of runs; of tasks it tries all (tests/finetuning/test_contract.py)."""
 
 
-QUICK = ("raise:3:5", "hang:2:0", "inf:3:0", "nan:3:24", "shape:3:5", "ends:3:5", "action space:3:5", "shrink:3:0")
-CHOSEN = [c if c[1] in QUICK else pytest.param(*c, marks=pytest.mark.torture) for c in FAULTS]
+def chosen(kind: str, faults: Iterable[toys.Fault], quick: Container[str]) -> list[Any]:
+    """Parameters (kind, fault), those that are not `quick` for torture alone."""
+    return [
+        pytest.param(kind, fault, id=f"{kind} {fault}", marks=() if fault.spec() in quick else pytest.mark.torture)
+        for fault in faults
+    ]
 
 
-@pytest.mark.parametrize(("env", "fault", "message"), CHOSEN)
+def noted(ledger: Ledger, kind: str, fault: toys.Fault, message: str) -> None:
+    phase = "" if kind in EXPLORERS else ", in fine-tuning"
+    ledger.note(f"environment {DOES[fault.kind]}{phase}", message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        *chosen("mepol", (*toys.FAULTS, *OF_EXPLORATION), QUICK["mepol"]),
+        *chosen("maxent", toys.FAULTS, QUICK["maxent"]),
+        *(case for k in LEARNERS for case in chosen(k, (*toys.FAULTS, *OF_LEARNING), QUICK.get(k, ()))),
+    ],
+)
 def test_a_fault_ends_the_run_by_name_and_the_run_goes_on_without_it(
-    env: str, fault: str, message: str, healthy: dict[str, Path], nursery: Nursery, tmp_path: Path, ledger: Ledger
+    kind: str, fault: toys.Fault, healthy: Healthy, nursery: Nursery, tmp_path: Path, ledger: Ledger
 ) -> None:
     run = tmp_path / "run"
-    ended = nursery.run(toy_argv(env, run), environ={"TOY_FAULT": fault})
+    ended = nursery.run(toy_argv(kind, fault.env, run), environ={"TOY_FAULT": fault.spec()})
     assert ended.code == 1, ended.text
-    assert f"mepol: {message}" in ended.text or message in ended.text[ended.text.index("mepol: ") :]
+    assert fault.sentence(LIMIT) in ended.text[ended.text.index("mepol: ") :]
     assert "Traceback" not in ended.text
-    ledger.note(f"environment {DOES[fault.split(':')[0]]}", ended.message)
-    assert nursery.run(["resume", str(run)]).code == 0
-    assert_same(run, healthy[env])
+    noted(ledger, kind, fault, ended.message)
+    again = nursery.run(go_on(kind, fault.env, run))
+    assert again.code == 0, again.text
+    assert_same(run, healthy(kind, fault.env))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        *chosen("mepol", toys.HARMLESS, ("infinite reward:4:5",)),
+        *chosen("trpo", toys.HARMLESS, ("end:4:5",)),
+        *chosen("sac", toys.HARMLESS, ()),
+    ],
+)
+def test_an_environments_own_rewards_and_ends_change_nothing(
+    kind: str, fault: toys.Fault, healthy: Healthy, nursery: Nursery, tmp_path: Path, ledger: Ledger
+) -> None:
+    ended = nursery.run(toy_argv(kind, fault.env, tmp_path / "run"), environ={"TOY_FAULT": fault.spec()})
+    assert ended.code == 0, ended.text
+    assert_same(tmp_path / "run", healthy(kind, fault.env))
+    noted(ledger, kind, fault, "none: what it says of rewards and ends is not used")
 
 
 def test_a_cliff_is_judged_the_same_after_a_resume(nursery: Nursery, tmp_path: Path) -> None:
     run, environ = tmp_path / "run", {"TOY_FAULT": "shrink:3:0"}
-    first = nursery.run(toy_argv(toys.VECTOR, run), environ=environ)
+    first = nursery.run(toy_argv("mepol", toys.VECTOR, run), environ=environ)
     again = nursery.run(["resume", str(run)], environ={"TOY_FAULT": "shrink:1:0"})
     assert first.code == again.code == 1
     fell = "the entropy fell from"
     assert first.text[first.text.index(fell) :] == again.text[again.text.index(fell) :]
 
 
-def test_coincident_particles_are_counted(
-    healthy: dict[str, Path], nursery: Nursery, tmp_path: Path, ledger: Ledger
-) -> None:
+def test_coincident_particles_are_counted(nursery: Nursery, tmp_path: Path, ledger: Ledger) -> None:
     run = tmp_path / "run"
-    argv = toy_argv(toys.VECTOR, run)
+    argv = toy_argv("mepol", toys.VECTOR, run)
     argv[argv.index("--eps") + 1] = "0"
     ended = nursery.run(argv, environ={"TOY_FAULT": "coincide:3:0"})
     assert ended.code == 1
     assert "96 of 96 particles coincide with their k=10 nearest neighbours, the first is particle 0" in ended.text
     ledger.note("particles that coincide", ended.message)
     assert nursery.run(["resume", str(run)]).code == 0
-    assert len(content(run)["metrics"]) == EPOCHS + 1
+    assert len(content(run)["metrics"]) == LENGTH + 1
 
 
-@pytest.mark.parametrize(
-    ("env", "kind"),
-    [
-        (toys.VECTOR, "nan reward"),
-        (toys.SINGLE, "infinite reward"),
-        pytest.param(toys.SINGLE, "nan reward", marks=pytest.mark.torture),
-        pytest.param(toys.VECTOR, "infinite reward", marks=pytest.mark.torture),
-    ],
-)
-def test_rewards_are_never_read(
-    env: str, kind: str, healthy: dict[str, Path], nursery: Nursery, tmp_path: Path, ledger: Ledger
+@pytest.mark.parametrize("kind", ["mepol", "trpo"])
+def test_an_environment_that_cannot_be_made_leaves_nothing(
+    kind: str, nursery: Nursery, tmp_path: Path, ledger: Ledger
 ) -> None:
-    assert nursery.run(toy_argv(env, tmp_path / "run"), environ={"TOY_FAULT": f"{kind}:3:5"}).code == 0
-    assert_same(tmp_path / "run", healthy[env])
-    ledger.note(f"environment gives {kind}s", "none: exploration never reads rewards")
-
-
-def test_an_environment_that_cannot_be_made_leaves_nothing(nursery: Nursery, tmp_path: Path, ledger: Ledger) -> None:
-    ended = nursery.run(toy_argv(toys.SINGLE, tmp_path / "run"), environ={"TOY_FAULT": "construction:0:0"})
+    ended = nursery.run(toy_argv(kind, toys.SINGLE, tmp_path / "run"), environ={"TOY_FAULT": "construction:0:0"})
     assert ended.code == 1
     assert "the environment's construction as 'toy/Walk-v0' raised OSError: no licence" in ended.text
     assert not (tmp_path / "run").exists()
@@ -154,7 +199,7 @@ def test_an_environment_that_cannot_be_made_leaves_nothing(nursery: Nursery, tmp
 def test_a_step_that_goes_wrong_is_undone_or_warned_about(
     fault: str, settings: list[str], message: str, nursery: Nursery, tmp_path: Path, ledger: Ledger
 ) -> None:
-    argv = toy_argv(toys.VECTOR, tmp_path / "run", "--kl-threshold", settings[1])
+    argv = toy_argv("mepol", toys.VECTOR, tmp_path / "run", "--kl-threshold", settings[1])
     argv[argv.index("--learning-rate") + 1] = settings[0]
     argv[argv.index("--max-steps") + 1] = "20"
     ended = nursery.run(argv)

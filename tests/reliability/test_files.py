@@ -238,7 +238,7 @@ def test_a_checkpoint_with_half_of_the_moments_is_refused(reference: Path, tmp_p
 
 def fuzz(count: int, seed: int, ledger: Ledger) -> None:
     done = subprocess.run(
-        [sys.executable, str(HERE / "fuzz.py"), str(count), str(seed)], capture_output=True, text=True, timeout=3000
+        [sys.executable, str(HERE / "fuzz.py"), str(count), str(seed)], capture_output=True, text=True, timeout=10_000
     )
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout)

@@ -143,6 +143,14 @@ def _box(space: Any, what: str) -> Box:
     return space
 
 
+def check_same_spaces(env: VectorEnv[Any, Any, Any], observations: Box, action_shape: tuple[int, ...]) -> None:
+    """EnvironmentFault where the environment is no longer what it was when the run began."""
+    if env.single_observation_space != observations:
+        raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
+    if env.single_action_space.shape != action_shape:
+        raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
+
+
 def check_observations(
     obs: Any, shape: tuple[int, ...], call: str, *, alive: NDArray[np.bool_] | None = None, first: int = 0
 ) -> NDArray[Any]:

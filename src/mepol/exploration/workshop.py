@@ -11,11 +11,12 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from mepol.algorithm.batch import Batch
+from mepol.envs.contract import check_same_spaces
 from mepol.envs.domain import Domain
 from mepol.envs.layout import Asked
 from mepol.envs.make import Environments
 from mepol.envs.survey import Survey
-from mepol.errors import ConfigError, EnvironmentFault
+from mepol.errors import ConfigError
 from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.exploration.config import ExploreConfig
 from mepol.runs.streams import Stream, stream
@@ -94,10 +95,7 @@ class Workshop:
 
     def require_same(self, env: VectorEnv[Any, Any, Any]) -> None:
         """EnvironmentFault where the environment is no longer what it was when the run began."""
-        if env.single_observation_space != self.domain.space:
-            raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
-        if env.single_action_space.shape != (self.domain.action_dim,):
-            raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
+        check_same_spaces(env, self.domain.space, (self.domain.action_dim,))
 
 
 def protocol_of(config: ExploreConfig, trajectories: int | None = None) -> Protocol:

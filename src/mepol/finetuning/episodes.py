@@ -20,6 +20,7 @@ from mepol.envs.contract import (
     check_diverged,
     check_ends,
     check_observations,
+    check_same_spaces,
     check_spaces,
     guard,
 )
@@ -40,7 +41,8 @@ class EpisodesVectorEnv(VectorWrapper[Array, Array, Any, Any, Array]):
         super().__init__(env)
         if env.metadata.get("autoreset_mode") is not AutoresetMode.DISABLED:
             raise EnvironmentFault("a task needs an environment that does not reset itself (AutoresetMode.DISABLED)")
-        self._shape = (env.num_envs, *check_spaces(env)[0].shape)
+        self._spaces = check_spaces(env)
+        self._shape = (env.num_envs, *self._spaces[0].shape)
         self.horizon, self.time_limit = horizon, time_limit
         self.feature_names = feature_names(env, self._shape[1])
         self._age = np.zeros(env.num_envs, dtype=np.int64)
@@ -57,6 +59,8 @@ class EpisodesVectorEnv(VectorWrapper[Array, Array, Any, Any, Array]):
     ) -> tuple[Array, dict[str, Any]]:
         """Start anew, or only those of `options={"reset_mask": (M,) bool}`."""
         mask = (options or {}).get("reset_mask")
+        if mask is None:
+            check_same_spaces(self.env, self._spaces[0], self._spaces[1].shape)
         given = None if options is None else dict(options)  # Gymnasium's own batches take the mask out of it
         with guard("reset", self.time_limit):
             states, info = self.env.reset(seed=seed, options=given)  # type: ignore[arg-type]

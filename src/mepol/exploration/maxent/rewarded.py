@@ -12,7 +12,14 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mepol.envs.batched import Array
-from mepol.envs.contract import check_spaces, guard
+from mepol.envs.contract import (
+    check_actions,
+    check_diverged,
+    check_ends,
+    check_observations,
+    check_spaces,
+    guard,
+)
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -22,7 +29,8 @@ class RewardedVectorEnv(VectorWrapper[Array, Array, Array, Array, Array]):
     """All sub-environments start together and are cut together after `horizon` steps, as a time limit.
 
     reward: (M, S) next states -> (M,) rewards; the environment's own are never read. Its ends are ignored, as in
-    exploration; a simulation that diverged earns nothing until the next start.
+    exploration; a simulation that diverged earns nothing until the next start. What it gives is checked as everywhere
+    (envs/contract.py).
     shift, scale: (S,) observations are handed on as (s - shift) / scale; rewards see the raw states.
     """
 
@@ -36,8 +44,8 @@ class RewardedVectorEnv(VectorWrapper[Array, Array, Array, Array, Array]):
         scale: Floats,
         time_limit: float = 0.0,
     ) -> None:
-        check_spaces(env)
         super().__init__(env)
+        self._shape = (env.num_envs, *check_spaces(env)[0].shape)
         self.single_observation_space = Box(-np.inf, np.inf, shift.shape, np.float64)
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
         self._horizon, self._reward, self._time_limit = horizon, reward, time_limit
@@ -50,19 +58,24 @@ class RewardedVectorEnv(VectorWrapper[Array, Array, Array, Array, Array]):
         self._t = 0
         with guard("reset", self._time_limit):
             states, info = self.env.reset(seed=seed)
-        return self._seen(states), info
+        return self._seen(check_observations(states, self._shape, "reset")), info
 
     def step(self, actions: Array) -> tuple[Floats, Floats, Flags, Flags, dict[str, Any]]:  # type: ignore[override]
         """Step all and pay for the states they reached; `truncated` when the horizon is over, never `terminated`."""
-        with guard(f"step {self._t}", self._time_limit):
-            states, _, _, _, info = self.env.step(actions)
+        call = f"step {self._t}"
+        check_actions(actions, call, remedy="a smaller trust region (trpo_kl)")
+        with guard(call, self._time_limit):
+            states, _, terminated, truncated, info = self.env.step(actions)
+        states = check_observations(states, self._shape, call)
+        check_ends(terminated, truncated, self.num_envs, call)
+        diverged = check_diverged(info, self.num_envs, call)
         self._t += 1
         rewards = np.array(self._reward(np.asarray(states, dtype=np.float64)))  # a copy: it may be a column of theirs
-        if "diverged" in info:
-            rewards[np.asarray(info["diverged"], dtype=bool)] = 0.0
+        if diverged is not None:
+            rewards[diverged] = 0.0
         over = np.full(self.num_envs, self._t >= self._horizon)
         return self._seen(states), rewards, np.zeros_like(over), over, info
 
-    def _seen(self, states: Any) -> Floats:
+    def _seen(self, states: NDArray[Any]) -> Floats:
         seen: Floats = (np.asarray(states, dtype=np.float64) - self._shift) / self._scale
         return seen
