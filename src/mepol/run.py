@@ -221,8 +221,8 @@ class Run:
         check_fit(actor, self.domain.state_dim, self.domain.action_dim, self.domain.env)
 
     def _collect(self, actor: Actor, env: Any, horizon: int | None, seed: int) -> Batch:
-        limit, steps = self.config.machine.env_time_limit, horizon or self.protocol.horizon
-        return collect(actor, env, steps, seed=stream(seed, Stream.FRESH, 1), time_limit=limit)
+        own, limit = stream(seed, Stream.FRESH, 1), self.config.machine.env_time_limit
+        return collect(actor, env, horizon or self.protocol.horizon, seed=own, time_limit=limit)
 
     @contextmanager
     def working(self, num_envs: int) -> Iterator[Any]:
@@ -283,8 +283,7 @@ class Run:
         if self.directory.policy_path("initial").is_file():
             actors = {"before": self.initial, **actors}
         with self.working(1):  # whether the environment is here, and is the run's
-            for actor in actors.values():
-                self._check_fit(actor)
+            list(map(self._check_fit, actors.values()))
         with threads_in_force(self.config.machine):
             data = film(
                 actors,
@@ -297,7 +296,5 @@ class Run:
                 suffix=".mp4" if path is None else Path(path).suffix,
                 progress=progress,
             )
-        if path is None:
-            return self.directory.door.write("figures/policy.mp4", data)
-        write_bytes(Path(path), data)
-        return Path(path)
+        own = self.directory.door
+        return own.write("figures/policy.mp4", data) if path is None else write_bytes(Path(path), data)

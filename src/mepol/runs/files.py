@@ -158,9 +158,9 @@ class Door:
         )
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes) -> Path:
     """Replace the file at a path that the user gave, atomically; RunError where that is refused."""
-    Door(path.parent, "").write(path.name, data)
+    return Door(path.parent, "").write(path.name, data)
 
 
 def sync(path: Path) -> None:
