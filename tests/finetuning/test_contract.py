@@ -51,7 +51,7 @@ def walk(env_id: str, steps: int = 8, goal: Any = far, **options: Any) -> list[t
         (False, "inf:1:0", "environment 0 returned a NaN or infinite observation at reset; repair or wrap it"),
         (False, "raise:1:5", "the environment's step 4 raised ZeroDivisionError: the wheel came off"),
         (False, "raise:1:0", "the environment's reset raised ZeroDivisionError: the wheel came off"),
-        (False, "shape:1:5", "the environment's step 4 raised ValueError"),
+        (False, "shape:1:5", "the step of Walk returned an observation of shape (3,)"),
         (False, "construction:0:0", "the environment's construction as 'toy/Walk-v0' raised OSError: no licence"),
         (True, "nan:1:3", "environment 1 returned a NaN or infinite observation at step 2"),
         (True, "inf:1:3", "environment 2 returned a NaN or infinite observation at step 2"),

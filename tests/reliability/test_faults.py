@@ -43,7 +43,7 @@ FAULTS = [
     (toys.SINGLE, "hang:1:7", "the environment's step 6 took longer than the time limit of 1 s"),  # in an evaluation
     (toys.SINGLE, "nan:3:5", "environment 0 returned a NaN or infinite observation at step 4"),
     (toys.SINGLE, "inf:3:0", "environment 0 returned a NaN or infinite observation at reset"),
-    (toys.SINGLE, "shape:3:5", "the environment's step 4 raised ValueError"),
+    (toys.SINGLE, "shape:3:5", "the step of Walk returned an observation of shape (3,)"),
     (toys.SINGLE, "dtype:3:5", "the environment's step 4 raised"),
     (toys.VECTOR, "nan:3:24", "environment 1 returned a NaN or infinite observation at step 23"),
     (toys.VECTOR, "inf:3:5", "environment 2 returned a NaN or infinite observation at step 4"),
