@@ -9,6 +9,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
+from mepol.envs import names
 from mepol.envs.make import make_env
 from mepol.envs.names import advice, is_known, nearest, resolve
 from mepol.errors import ConfigError, EnvironmentFault
@@ -102,6 +103,18 @@ def test_presets_are_suggested_too() -> None:
 def test_a_package_that_is_installed_is_imported_when_asked_for() -> None:
     assert is_known("FetchReach-v4")
     assert "FetchReach-v4" in gymnasium.registry
+
+
+def test_what_a_package_prints_when_it_is_imported_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mepol_test_news.py").write_text("import sys; print('news of ours', file=sys.stderr)")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(names, "NAMESPACES", (names.Namespace("mepol_test_news", "news", ("News-",)),))
+    with pytest.warns(UserWarning, match="^news of ours$") as caught:
+        assert not is_known("News-v0")
+    assert caught[0].filename == str(tmp_path / "mepol_test_news.py")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_package_that_is_not_installed_is_named() -> None:

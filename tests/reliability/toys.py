@@ -57,7 +57,7 @@ FAULTS = (
     Fault(SINGLE, "nan", 5, "environment 0 returned a NaN or infinite observation at step 4; repair or wrap it"),
     Fault(SINGLE, "inf", 5, "environment 0 returned a NaN or infinite observation at step 4; repair or wrap it"),
     Fault(SINGLE, "inf", 0, "environment 0 returned a NaN or infinite observation at reset; repair or wrap it"),
-    Fault(SINGLE, "shape", 5, "the environment's step 4 raised ValueError"),
+    Fault(SINGLE, "shape", 5, "the step of Walk returned an observation of shape (3,)"),
     Fault(SINGLE, "dtype", 5, "the environment's step 4 raised"),
     Fault(VECTOR, "nan", 24, "environment 1 returned a NaN or infinite observation at step 23"),
     Fault(VECTOR, "inf", 5, "environment 2 returned a NaN or infinite observation at step 4"),

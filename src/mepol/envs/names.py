@@ -15,8 +15,11 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import io
 import sys
+import warnings
 from collections.abc import Iterable
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -113,7 +116,11 @@ def _import_namespace(name: str) -> None:
     """Import the package that registers ids like `name`, where it is installed; its own faults are told."""
     for space in NAMESPACES:
         if name.startswith(space.starts) and importlib.util.find_spec(space.module) is not None:
-            gymnasium.register_envs(_imported(space.module, name))  # importing it has registered them
+            with redirect_stderr(io.StringIO()) as printed:  # some print news of theirs when they are imported
+                module = _imported(space.module, name)
+            if news := printed.getvalue().strip():
+                warnings.warn_explicit(news, UserWarning, module.__file__ or space.module, 1)
+            gymnasium.register_envs(module)  # importing it has registered them
 
 
 def _from_module(module: str, attribute: str, name: str) -> Any:
