@@ -214,7 +214,7 @@ class Run:
         return self._collect(actor, env, horizon, seed)
 
     def _check_fit(self, actor: Actor) -> None:
-        check_fit(actor, self.domain.state_dim, self.domain.action_dim, self.domain.env)
+        check_fit(actor, self.domain.state_dim, self.domain.action_space, self.domain.env)
 
     def _collect(self, actor: Actor, env: Any, horizon: int | None, seed: int) -> Batch:
         limit, steps = self.config.machine.env_time_limit, horizon or self.protocol.horizon
@@ -283,6 +283,7 @@ class Run:
                 actors,
                 self.directory.phase.environments(self.config, self.given).what,
                 kwargs=getattr(self.config, "env_kwargs", {}),
+                wrappers=getattr(self.config, "wrappers", ()),
                 unit_actions=self.config.unit_actions,
                 episodes=episodes,
                 horizon=self.protocol.horizon if steps is None else steps,

@@ -1,8 +1,8 @@
 """What an environment must keep, and the checks that name every break of it, in one sentence, for both phases.
 
-Observations are (M, S) finite real numbers, ends (M,) truth values, the spaces one-dimensional Boxes; no call raises,
-and none takes longer than a time limit. What an environment may do: report `info["diverged"]` (M,) for simulations that
-stopped at their last good state.
+Observations are (M, S) finite real numbers in a one-dimensional Box, ends (M,) truth values, actions such a Box too or
+discrete (choices.py); no call raises, and none takes longer than a time limit. What an environment may do: report
+`info["diverged"]` (M,) for simulations that stopped at their last good state.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, MultiDiscrete
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mepol.envs.choices import choices_of, space_of
 from mepol.errors import CollapseError, EnvironmentFault
 
 
@@ -47,15 +48,22 @@ def guard(call: str, time_limit: float = 0.0) -> Iterator[None]:
             signal.signal(signal.SIGALRM, before)
 
 
-def check_spaces(env: VectorEnv[Any, Any, Any]) -> tuple[Box, Box]:
-    """The Boxes of one sub-environment's observations and actions, or an EnvironmentFault that says what is there."""
-    return _box(env.single_observation_space, "observation"), _box(env.single_action_space, "action")
+def check_spaces(env: VectorEnv[Any, Any, Any]) -> tuple[Box, Box | MultiDiscrete]:
+    """Observations and actions of one sub-environment, or an EnvironmentFault that says what is there.
+
+    Discrete actions of any kind are told as (A,) whole numbers from 0.
+    """
+    choices = choices_of(env.single_action_space)
+    observations = _box(env.single_observation_space, "observation", "a one-dimensional Box")
+    if choices is not None:
+        return observations, space_of(choices)
+    return observations, _box(env.single_action_space, "action", "a one-dimensional Box or discrete actions")
 
 
-def _box(space: Any, what: str) -> Box:
+def _box(space: Any, what: str, needed: str) -> Box:
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise EnvironmentFault(
-            f"the {what} space is {space}, and mepol needs a one-dimensional Box; wrap the environment to give one"
+            f"the {what} space is {space}, and mepol needs {needed}; wrap the environment to give it"
         )
     return space
 

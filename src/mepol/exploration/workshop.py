@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from mepol.algorithm.batch import Batch
+from mepol.envs.choices import choices_of
 from mepol.envs.domain import Domain
 from mepol.envs.make import Environments
 from mepol.errors import ConfigError, EnvironmentFault
@@ -86,7 +87,8 @@ class Workshop:
         """EnvironmentFault where the environment is no longer what it was when the run began."""
         if env.single_observation_space != self.domain.space:
             raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
-        if env.single_action_space.shape != (self.domain.action_dim,):
+        choices = choices_of(env.single_action_space)
+        if env.single_action_space.shape != (self.domain.action_dim,) or choices != self.domain.choices:
             raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
 
 
@@ -125,6 +127,7 @@ def environments_of(config: ExploreConfig, given: Given | None = None) -> Enviro
         kwargs=config.env_kwargs,
         ignore_termination=config.ignore_termination,
         unit_actions=config.unit_actions,
+        wrappers=config.wrappers,
         time_limit=machine.env_time_limit,
         threads=machine.threads,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ def film(
     seed: np.random.SeedSequence,
     kwargs: Mapping[str, Any] | None = None,
     unit_actions: bool = True,
+    wrappers: Sequence[str] = (),
     suffix: str = ".mp4",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> bytes:
@@ -55,7 +56,7 @@ def film(
         raise ConfigError(f"a video is an .mp4 or a .gif file, not {suffix or 'one without an ending'!r}")
     with tempfile.TemporaryDirectory() as folder:  # ffmpeg writes where it likes; who asked puts the film in its place
         path = Path(folder) / f"film{suffix}"
-        make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions)
+        make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions, wrappers=wrappers)
         _record(actors, make, episodes, horizon, seed, path, progress)
         data = path.read_bytes() if path.exists() else b""
     if not data:
