@@ -281,7 +281,7 @@ def test_wrong_values_are_one_sentence_and_code_2(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["explore", "CartPole-v1", "--explorer", "maxent"], ["maxent", "CartPole-v1 has discrete actions"]),
+        (["explore", "gridworld", "--wrapper", "os:system"], ["os has no wrapper 'system'", "gymnasium.Wrapper"]),
         (["explore", "gridworld", "--env", "NoSuch-v0"], ["NoSuch"]),
         (["evaluate", "missing/run"], ["missing/run is not a run directory"]),
         (["evaluate", "."], ["not a run directory"]),
