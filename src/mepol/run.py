@@ -218,7 +218,7 @@ class Run:
         return self._collect(actor, env, horizon, seed)
 
     def _check_fit(self, actor: Actor) -> None:
-        check_fit(actor, self.domain.state_dim, self.domain.action_dim, self.domain.env)
+        check_fit(actor, self.domain.state_dim, self.domain.action_space, self.domain.env)
 
     def _collect(self, actor: Actor, env: Any, horizon: int | None, seed: int) -> Batch:
         own, limit = stream(seed, Stream.FRESH, 1), self.config.machine.env_time_limit
@@ -279,9 +279,8 @@ class Run:
         """
         from mepol.figures.video import film
 
-        actors: dict[str, Actor] = {"after": self.load(which)}
-        if self.directory.policy_path("initial").is_file():
-            actors = {"before": self.initial, **actors}
+        before = {"before": self.initial} if self.directory.policy_path("initial").is_file() else {}
+        actors: dict[str, Actor] = {**before, "after": self.load(which)}
         with self.working(1):  # whether the environment is here, and is the run's
             list(map(self._check_fit, actors.values()))
         with threads_in_force(self.config.machine):
@@ -289,6 +288,7 @@ class Run:
                 actors,
                 self.directory.phase.environments(self.config, self.given).what,
                 kwargs=getattr(self.config, "env_kwargs", {}),
+                wrappers=getattr(self.config, "wrappers", ()),
                 unit_actions=self.config.unit_actions,
                 episodes=episodes,
                 horizon=self.protocol.horizon if steps is None else steps,

@@ -49,7 +49,9 @@ def test_help_all_lists_every_setting_and_a_rival_s_with_it_alone(
 ) -> None:
     code, text, _ = run_main(["explore", "mountain-car", "--explorer", explorer, "--help-all"], capsys)
     assert code == 0
-    rows = [row for row in describe(starting_config("mountain-car", explorer=explorer)) if row.name != "env_kwargs"]
+    otherwise = {"env_kwargs": "  --env-arg KEY=VALUE", "wrappers": "  --wrapper MODULE:CLASS"}
+    rows = [r for r in describe(starting_config("mountain-car", explorer=explorer)) if r.name not in otherwise]
+    assert all(flag in text for flag in otherwise.values())
     for row in rows:
         assert f"  {row.flag}" in text or f"  --no-{row.flag[2:]}" in text
         assert row.allowed in text

@@ -138,7 +138,7 @@ def test_an_existing_run_is_refused_and_left_untouched(tiny: Callable, tmp_path:
 @pytest.mark.parametrize(
     ("changes", "fault", "message"),
     [
-        ({"env": "CartPole-v1"}, EnvironmentFault, "action space is Discrete"),
+        ({"env": "CartPole-v1", "heatmap_axes": "0,1", "noise_correlation": 0.5}, ConfigError, "actions are discrete"),
         ({"env": "NoSuch-v0"}, EnvironmentFault, "NoSuch"),
         ({"env": "not an id"}, EnvironmentFault, "not an id"),
         ({"env": ""}, EnvironmentFault, "no environment is called ''"),

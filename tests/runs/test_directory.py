@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import gymnasium.envs.classic_control.cartpole  # noqa: F401  loaded before a file names it
 import numpy as np
 import pytest
 import torch
@@ -165,11 +167,42 @@ def test_a_broken_config_is_refused_by_name(run: RunDirectory) -> None:
 def test_a_stored_run_imports_no_module_unasked(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads((run.path / "config.json").read_text())
     (run.path / "config.json").write_text(json.dumps({**config, "env": "antigravity:Flight-v0"}))
-    with pytest.raises(RunError, match="imports the module 'antigravity'; if you trust it"):
+    with pytest.raises(RunError, match="runs code of the module 'antigravity'; if you trust it"):
         RunDirectory.open(run.path)
     assert "antigravity" not in sys.modules
     monkeypatch.setenv("MEPOL_MODULES", "other,antigravity")
     assert RunDirectory.open(run.path).config.env == "antigravity:Flight-v0"
+
+
+@pytest.mark.parametrize(
+    "name", ["os:system", "subprocess:getoutput", "torch:load", "mepol.api:explore", "builtins:eval"]
+)
+def test_a_loaded_function_that_makes_no_environment_is_never_called(run: RunDirectory, name: str) -> None:
+    """Its arguments would come out of the same file."""
+    config = json.loads((run.path / "config.json").read_text())
+    trap = run.path.parent / "trap"
+    for forged in ({"env": name, "env_kwargs": {"command": f"touch {trap}"}}, {"wrappers": [name]}):
+        (run.path / "config.json").write_text(json.dumps({**config, **forged}))
+        with pytest.raises(RunError, match=f"asks for '{name}', which runs code of the module"):
+            RunDirectory.open(run.path)
+    assert not trap.exists()
+
+
+def test_a_loaded_environment_and_the_users_own_function_are_trusted(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_module.py").write_text("from os import system\ndef make():\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("own_module")
+    config = json.loads((run.path / "config.json").read_text())
+    loaded = ["gymnasium.envs.classic_control.cartpole:CartPoleEnv", "own_module:make", "own_module:Registered-v0"]
+    for name in loaded:
+        (run.path / "config.json").write_text(json.dumps({**config, "env": name}))
+        assert RunDirectory.open(run.path).config.env == name
+    (run.path / "config.json").write_text(json.dumps({**config, "env": "own_module:system"}))
+    with pytest.raises(RunError, match="runs code of the module 'own_module'"):
+        RunDirectory.open(run.path)
+    monkeypatch.delitem(sys.modules, "own_module")
 
 
 def test_a_rewound_run_keeps_the_steps_that_led_nowhere(run: RunDirectory) -> None:

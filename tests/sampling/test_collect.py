@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Text
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mepol import Batch, GaussianPolicy, collect
@@ -175,7 +175,7 @@ def test_observations_of_another_shape_or_kind_are_refused(actor: GaussianPolicy
         roll(actor, Broken(obs))
 
 
-@pytest.mark.parametrize("space", [Discrete(3), Box(-1, 1, (2, 2)), Dict({"a": Box(-1, 1, (2,))}), Box(-1, 1, ())])
+@pytest.mark.parametrize("space", [Text(3), Box(-1, 1, (2, 2)), Dict({"a": Box(-1, 1, (2,))}), Box(-1, 1, ())])
 @pytest.mark.parametrize("which", ["action", "observation"])
 def test_spaces_that_are_no_flat_box_are_refused(actor: GaussianPolicy, space: Any, which: str) -> None:
     env = Broken(np.zeros((2, 2)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box
 from sb3_contrib import TRPO
 from stable_baselines3 import PPO, SAC
 
@@ -79,7 +80,7 @@ def test_the_replay_buffer_holds_the_exploration_policys_own_steps(env, make_pol
 
 def test_a_policy_of_another_environment_is_refused(make_policy):
     with pytest.raises(PolicyFileError, match="3 state coordinates to 2 actions, and grid-goal1 has 2 and 2"):
-        check_fit(make_policy(3, 2), 2, 2, "grid-goal1")
+        check_fit(make_policy(3, 2), 2, Box(-1, 1, (2,)), "grid-goal1")
 
 
 @pytest.mark.parametrize("hidden", [(16, 12), ()])

@@ -87,7 +87,7 @@ def test_trpo_with_the_batch_of_ant_navigate():
         torch.set_num_threads(threads)
         env = BatchedVecEnv(ReachVectorEnv(Drift(config.lanes), lambda s: s[:, 0] > 3, config.horizon))
         with drawing_from(np.random.SeedSequence(1)):
-            learner = LEARNERS["trpo"].make(env, config, scratch_policy(config, 29, 8), 29)
+            learner = LEARNERS["trpo"].make(env, config, scratch_policy(config, 29, env.action_space), 29)
             learner.collect(list(range(config.lanes)))
             learner.learn()
         found.append({name: t.numpy().tobytes() for name, t in learner.model.policy.state_dict().items()})

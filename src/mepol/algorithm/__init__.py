@@ -7,7 +7,8 @@ functions are handed to it, and each can be another:
     search(batch) -> Landscape        the objective over the batch's particles (`KnnLandscape`: the paper's estimators)
     climb(batch, landscape) -> steps  one epoch's ascent inside the trust region (an `Ascent`, made by one of `RULES`)
 
-Any nn.Module with `log_prob` and `act` is a `Policy`; `GaussianPolicy` is the paper's. A whole exploration is then
+Any nn.Module with `log_prob` and `act` is a `Policy`; `GaussianPolicy` is the paper's, `CategoricalPolicy` the one of
+discrete actions. A whole exploration is then
 
     policy = GaussianPolicy(state_dim, action_dim)
     policy.initialise(rng, log_std=-0.5)
@@ -33,6 +34,7 @@ examples/loop_without_files.py runs this; docs/extending.md adds a rule, an esti
 from mepol.algorithm.advantage import climb_by_advantage
 from mepol.algorithm.ascent import Ascent, Climb, Rule, Step, Undo, make_optimiser
 from mepol.algorithm.batch import Batch, Paths
+from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.config import AscentConfig, CriticConfig, PolicyConfig
 from mepol.algorithm.critic import Critic
 from mepol.algorithm.health import Watch
@@ -46,6 +48,7 @@ __all__ = [
     "Ascent",
     "AscentConfig",
     "Batch",
+    "CategoricalPolicy",
     "Climb",
     "Critic",
     "CriticConfig",

@@ -4,19 +4,18 @@ is a free vector.
 
 from __future__ import annotations
 
-import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
+from mepol.algorithm.network import ReluNetwork
 from mepol.neighbours import torch_threads
 
 Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
@@ -72,96 +71,38 @@ class Remembering(Protocol):
         ...
 
 
-class GaussianPolicy(nn.Module):
-    """a ~ N(mean(s), diag(exp(log_std))^2); actions are not squashed nor clipped here: the environment clips.
+def in_blocks(function: Callable[[Tensor, Tensor], Tensor], states: Tensor, actions: Tensor) -> Tensor:
+    """`function` of (..., S) states and (..., A) actions, which of more than ROWS rows goes over a block at a time."""
+    if states.ndim != 2 or len(states) <= ROWS:
+        return function(states, actions)
+    blocks = zip(torch.split(states, ROWS), torch.split(actions, ROWS), strict=True)
+    return torch.cat([function(s, a) for s, a in blocks])
 
-    The network sees (s - shift) / scale; the paper feeds raw states, which is shift 0 and scale 1. A new one has
-    torch's weights and leaves torch's generator as it was; `initialise` draws those of the paper.
 
-    correlation (rho, in [0, 1)): how much of one step's noise is left in the next. Along a trajectory
+class NetworkPolicy(ReluNetwork, ABC):
+    """A policy that makes an action of the network's output and of noise that is drawn before it."""
 
-        e_0 = xi_0,    e_t = rho e_{t-1} + sqrt(1 - rho^2) xi_t,    a_t = mean(s_t) + std e_t,    xi_t ~ N(0, 1),
-
-    so that each action alone is distributed as without it. The likelihood stays exact, since e_{t-1} can be read off
-    the step before: a_t given s_t, s_{t-1}, a_{t-1} is normal around mean(s_t) + rho (a_{t-1} - mean(s_{t-1})), with
-    the deviation sqrt(1 - rho^2) std. The paper has rho = 0. White noise on stiff limits is cut off and cancels itself.
-
-    >>> import numpy as np, mepol
-    >>> policy = mepol.GaussianPolicy(2, 3, hidden=(64, 64))
-    >>> policy.initialise(np.random.default_rng(0), log_std=-0.5)
-    >>> policy.act(np.zeros((5, 2)), np.random.default_rng(1)).shape
-    (5, 3)
-    """
-
-    shift: Tensor
-    scale: Tensor
+    correlation: float = 0.0
+    """How much of one step's noise is left in the next."""
     rng: np.random.Generator | None = None
     """What `predict` draws its noise with where it is given nothing else; from seed 0 if it is left None."""
 
-    @torch.random.fork_rng(devices=[])
-    def __init__(
-        self, state_dim: int, action_dim: int, hidden: tuple[int, ...] = (300, 300), correlation: float = 0.0
-    ) -> None:
-        super().__init__()
-        widths = (state_dim, *hidden, action_dim)
-        self.widths, self.correlation = widths, correlation
-        self.layers = nn.ModuleList(nn.Linear(i, o) for i, o in itertools.pairwise(widths))
-        self.log_std = nn.Parameter(torch.zeros(action_dim))
-        self.register_buffer("shift", torch.zeros(state_dim))
-        self.register_buffer("scale", torch.ones(state_dim))
+    @abstractmethod
+    def noise(
+        self, rows: tuple[int, ...], rng: np.random.Generator, before: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """(*rows, A) noise of one step; before: that of the step before, where there was one."""
 
-    def mean(self, states: Tensor) -> Tensor:
-        """(..., S) states -> (..., A) mean actions."""
-        *hidden, last = self.layers  # a slice would build a module, which costs as much as a layer of ten rows
-        x = (states - self.shift) / self.scale
-        for layer in hidden:
-            x = layer(x).relu_()
-        out: Tensor = last(x)
-        return out
-
-    def log_prob(self, states: Tensor, actions: Tensor) -> Tensor:
-        """(..., S), (..., A) -> (...) ln pi(a | s), in nats; many rows go through the network a block at a time."""
-        if states.ndim == 2 and len(states) > ROWS:
-            blocks = zip(torch.split(states, ROWS), torch.split(actions, ROWS), strict=True)
-            return torch.cat([self.log_prob(s, a) for s, a in blocks])
-        return self._normal(self._noise_of(states, actions))
-
-    def log_prob_along(self, states: Tensor, actions: Tensor, first: Tensor, rows: slice = slice(None)) -> Tensor:
-        """ln pi of the steps in `rows`, each given the step before it, in nats.
-
-        states (N, S), actions (N, A): trajectory after trajectory; first (N,): which steps begin one.
-        """
-        if not self.correlation:
-            return self.log_prob(states[rows], actions[rows])
-        keep = math.sqrt(1 - self.correlation**2)
-        if rows == slice(None):
-            noise = self._in_blocks(states, actions)
-            before = torch.cat([noise[:1], noise[:-1]])
-        else:
-            at = torch.arange(len(states))[rows]
-            noise, first = self._in_blocks(states[at], actions[at]), first[at]
-            before = self._in_blocks(states[at - 1], actions[at - 1])  # of the very first it is not read
-        fresh = torch.where(first[:, None], noise, (noise - self.correlation * before) / keep)
-        return self._normal(fresh) - (~first).to(noise.dtype) * (math.log(keep) * self.log_std.numel())
-
-    def _in_blocks(self, states: Tensor, actions: Tensor) -> Tensor:
-        blocks = zip(torch.split(states, ROWS), torch.split(actions, ROWS), strict=True)
-        return torch.cat([self._noise_of(s, a) for s, a in blocks])
-
-    def _noise_of(self, states: Tensor, actions: Tensor) -> Tensor:
-        """(..., A) the standard normal noise that makes the actions out of the mean."""
-        return (actions - self.mean(states)) * torch.exp(-self.log_std)
-
-    def _normal(self, z: Tensor) -> Tensor:
-        """(..., A) noise -> (...) ln of the density of the actions that it makes."""
-        return -0.5 * z.square().sum(-1) - self.log_std.sum() - 0.5 * math.log(2 * math.pi) * self.log_std.numel()
+    @abstractmethod
+    def responder(self) -> Responder:
+        """The policy of this moment as a function of observations and noise, or None for an action without any."""
 
     def act(
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[np.float32]:
         """(S,) or (M, S) observations -> actions (A,) or (M, A) float32, drawn with `rng`.
 
-        One step knows of no other: what acts along trajectories, with its correlated noise, comes from `begin`.
+        One step knows of no other: noise that goes on along trajectories comes from `begin`, where there is any.
         """
         noise = None if deterministic else self.noise(np.shape(obs)[:-1], rng)
         with one_thread():
@@ -194,6 +135,69 @@ class GaussianPolicy(nn.Module):
         with one_thread():
             return self.responder()(obs, noise), (noise,) if self.correlation else None
 
+
+class GaussianPolicy(NetworkPolicy):
+    """a ~ N(mean(s), diag(exp(log_std))^2); actions are not squashed nor clipped here: the environment clips.
+
+    The network sees (s - shift) / scale; the paper feeds raw states, which is shift 0 and scale 1. A new one has
+    torch's weights and leaves torch's generator as it was; `initialise` draws those of the paper.
+
+    correlation (rho, in [0, 1)): how much of one step's noise is left in the next. Along a trajectory
+
+        e_0 = xi_0,    e_t = rho e_{t-1} + sqrt(1 - rho^2) xi_t,    a_t = mean(s_t) + std e_t,    xi_t ~ N(0, 1),
+
+    so that each action alone is distributed as without it. The likelihood stays exact, since e_{t-1} can be read off
+    the step before: a_t given s_t, s_{t-1}, a_{t-1} is normal around mean(s_t) + rho (a_{t-1} - mean(s_{t-1})), with
+    the deviation sqrt(1 - rho^2) std. The paper has rho = 0. White noise on stiff limits is cut off and cancels itself.
+
+    >>> import numpy as np, mepol
+    >>> policy = mepol.GaussianPolicy(2, 3, hidden=(64, 64))
+    >>> policy.initialise(np.random.default_rng(0), log_std=-0.5)
+    >>> policy.act(np.zeros((5, 2)), np.random.default_rng(1)).shape
+    (5, 3)
+    """
+
+    def __init__(
+        self, state_dim: int, action_dim: int, hidden: tuple[int, ...] = (300, 300), correlation: float = 0.0
+    ) -> None:
+        super().__init__(state_dim, action_dim, hidden)
+        self.correlation = correlation
+        self.log_std = nn.Parameter(torch.zeros(action_dim))
+
+    def mean(self, states: Tensor) -> Tensor:
+        """(..., S) states -> (..., A) mean actions."""
+        return self.output(states)
+
+    def log_prob(self, states: Tensor, actions: Tensor) -> Tensor:
+        """(..., S), (..., A) -> (...) ln pi(a | s), in nats; many rows go through the network a block at a time."""
+        return in_blocks(lambda s, a: self._normal(self._noise_of(s, a)), states, actions)
+
+    def log_prob_along(self, states: Tensor, actions: Tensor, first: Tensor, rows: slice = slice(None)) -> Tensor:
+        """ln pi of the steps in `rows`, each given the step before it, in nats.
+
+        states (N, S), actions (N, A): trajectory after trajectory; first (N,): which steps begin one.
+        """
+        if not self.correlation:
+            return self.log_prob(states[rows], actions[rows])
+        keep = math.sqrt(1 - self.correlation**2)
+        if rows == slice(None):
+            noise = in_blocks(self._noise_of, states, actions)
+            before = torch.cat([noise[:1], noise[:-1]])
+        else:
+            at = torch.arange(len(states))[rows]
+            noise, first = in_blocks(self._noise_of, states[at], actions[at]), first[at]
+            before = in_blocks(self._noise_of, states[at - 1], actions[at - 1])  # of the very first it is not read
+        fresh = torch.where(first[:, None], noise, (noise - self.correlation * before) / keep)
+        return self._normal(fresh) - (~first).to(noise.dtype) * (math.log(keep) * self.log_std.numel())
+
+    def _noise_of(self, states: Tensor, actions: Tensor) -> Tensor:
+        """(..., A) the standard normal noise that makes the actions out of the mean."""
+        return (actions - self.mean(states)) * torch.exp(-self.log_std)
+
+    def _normal(self, z: Tensor) -> Tensor:
+        """(..., A) noise -> (...) ln of the density of the actions that it makes."""
+        return -0.5 * z.square().sum(-1) - self.log_std.sum() - 0.5 * math.log(2 * math.pi) * self.log_std.numel()
+
     def begin(self, m: int, rng: np.random.Generator) -> Any:
         """What acts in the next M trajectories: the policy itself, or with the noise of each carried along."""
         return Carrying(self, m) if self.correlation else self
@@ -212,17 +216,12 @@ class GaussianPolicy(nn.Module):
     def responder(self) -> Responder:
         """The policy of this moment as a function: (..., S) observations, (..., A) noise -> mean + std * noise.
 
-        Without noise it gives the mean. Looking the weights up takes as long as a product with ten rows, so a loop
-        makes one responder and keeps it; it is to be called within `one_thread`.
+        Without noise it gives the mean. It is a `snapshot`, and to be called within `one_thread`.
         """
-        shift, scale, std = self.shift.numpy(), self.scale.numpy(), np.exp(self.log_std.detach().numpy())
-        *hidden, last = [tuple(tensor.detach() for tensor in layer.parameters()) for layer in self.layers]
+        network, std = self.snapshot(), np.exp(self.log_std.detach().numpy())
 
         def respond(obs: NDArray[np.floating], noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
-            x = torch.from_numpy((np.asarray(obs, dtype=np.float32) - shift) / scale)
-            for weight, bias in hidden:
-                x = linear(x, weight, bias).relu_()
-            mean: NDArray[np.float32] = linear(x, *last).numpy()
+            mean = network(obs)
             return mean if noise is None else mean + noise * std
 
         return respond
@@ -230,49 +229,8 @@ class GaussianPolicy(nn.Module):
     @torch.no_grad()
     def initialise(self, rng: np.random.Generator, *, log_std: float) -> None:
         """Xavier-uniform weights, biases uniform in +-1/sqrt(fan-in), a constant log-std."""
-        for layer in self.layers:
-            assert isinstance(layer, nn.Linear)
-            fan_out, fan_in = layer.weight.shape
-            for tensor, bound in (
-                (layer.weight, math.sqrt(6.0 / (fan_in + fan_out))),
-                (layer.bias, 1.0 / math.sqrt(fan_in)),
-            ):
-                tensor.copy_(torch.from_numpy(rng.uniform(-bound, bound, tuple(tensor.shape))))
+        self.draw_weights(rng)
         self.log_std.fill_(log_std)
-
-    @torch.no_grad()
-    def mirror(self) -> None:
-        """Pair the units of the last hidden layer, alike inside and opposite outside: the mean is exactly zero.
-
-        Unlike a zero output layer this lets gradients through to every layer from the first step
-        (Zhang et al. 2020 call it antisymmetrical initialisation).
-        """
-        inner, outer = self.layers[-2], self.layers[-1]
-        assert isinstance(inner, nn.Linear)
-        assert isinstance(outer, nn.Linear)
-        half = inner.out_features // 2
-        inner.weight[half:], inner.bias[half:] = inner.weight[:half], inner.bias[:half]
-        outer.weight[:, half:] = -outer.weight[:, :half]
-        outer.bias.zero_()
-
-    def centre(self, space: Box, rng: np.random.Generator, *, steps: int = 100, samples: int = 5000) -> None:
-        """Regress the mean to zero over the observation space: the paper's common start across seeds.
-
-        Bounded coordinates are sampled uniformly, unbounded ones from N(0, 1).
-        100 Adam steps at 2.5e-4 on 5000 fresh samples each, as in the authors' release.
-        """
-        optimiser = torch.optim.Adam(self.layers.parameters(), lr=2.5e-4)
-        low, high = np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)
-        bounded = np.isfinite(low) & np.isfinite(high)
-        low, width = np.where(bounded, low, 0.0), np.where(bounded, high - low, 1.0)
-        for _ in range(steps):
-            shape = (samples, *space.shape)
-            draw = np.where(bounded, rng.uniform(size=shape), rng.standard_normal(shape))
-            states = torch.from_numpy((low + width * draw).astype(np.float32))
-            loss = self.mean(states).square().mean()
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
 
 
 class Carrying:

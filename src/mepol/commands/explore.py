@@ -68,6 +68,8 @@ class ExploreArguments:
     """New directory for the run; by default runs/NAME-seed-S."""
     env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """An argument of the environment's construction, KEY=VALUE with a TOML value; may be given several times."""
+    wrapper: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """A class that wraps the environment, MODULE:CLASS; may be given several times, the innermost first."""
     watch: WatchArguments = field(default_factory=WatchArguments)
 
 
@@ -90,7 +92,11 @@ def command(arguments: list[str]) -> None:
     flat = Annotated[ExploreArguments, tyro.conf.OmitArgPrefixes]
     parsed = parse_rest(flat, rest, prog + " --fast" * choices.fast, ExploreArguments(default))
     config: ExploreConfig = with_settings(
-        parsed.config, {"env_kwargs": {**parsed.config.env_kwargs, **dict(map(assignment, parsed.env_arg))}}
+        parsed.config,
+        {
+            "env_kwargs": {**parsed.config.env_kwargs, **dict(map(assignment, parsed.env_arg))},
+            "wrappers": (*parsed.config.wrappers, *parsed.wrapper),
+        },
     )
     out = parsed.out or Path("runs") / f"{_label(name, config, choices.fast)}-seed-{config.seed}"
     kind = explorer_kind(config.explorer)
@@ -135,9 +141,11 @@ def flags(default: ExploreConfig) -> list[Described]:
     here = [row for row in describe(Choices) if row.name in ("fast", "paper_rule")]
     here += [Described("out", "path", "runs/NAME-seed-S", "", "New directory for the run.", "command")]
     own = "An argument of the environment's construction, as KEY=VALUE; may be given several times."
-    here += [Described("env_arg", "key=value", "", "", own, "command"), *describe(WatchArguments)]
+    around = "A class that wraps the environment, MODULE:CLASS; may be given several times, the innermost first."
+    here += [Described("env_arg", "key=value", "", "", own, "command")]
+    here += [Described("wrapper", "module:class", "", "", around, "command"), *describe(WatchArguments)]
     rows = [*(_in_command(row) for row in here), *describe(default)]
-    return [row for row in rows if row.name != "env_kwargs"]
+    return [row for row in rows if row.name not in ("env_kwargs", "wrappers")]
 
 
 def _in_command(row: Described) -> Described:

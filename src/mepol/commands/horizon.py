@@ -75,7 +75,7 @@ def command(arguments: list[str]) -> None:
     step = {name: _band([rows for _, rows in c], "step_entropy") for name, c in curves.items()}
     average = {name: _band([rows for _, rows in c], "average_entropy") for name, c in curves.items()}
     door = output_folder(out)
-    places = (run.phase.names(run.config) for group in groups for run in group.runs)
+    places = ((*run.phase.goals(run.config), *run.phase.names(run.config)) for group in groups for run in group.runs)
     title = ", ".join(sorted({next(filter(None, names), "") for names in places}))
     stdout.print(f"  {door.write_text('horizon.csv', _csv(curves))}")
     stdout.print(f"  {door.write('horizon.png', draw_horizons(step, average, title=title))}")

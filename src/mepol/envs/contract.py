@@ -1,8 +1,8 @@
 """What an environment must keep, and the checks that name every break of it, in one sentence, for both phases.
 
-Observations are (M, S) finite real numbers, ends (M,) truth values, the spaces one-dimensional Boxes; no call raises,
-and none takes longer than a time limit. What an environment may do: report `info["diverged"]` (M,) for simulations that
-stopped at their last good state.
+Observations are (M, S) finite real numbers in a one-dimensional Box, ends (M,) truth values, actions such a Box too or
+discrete (choices.py); no call raises, and none takes longer than a time limit. What an environment may do: report
+`info["diverged"]` (M,) for simulations that stopped at their last good state.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, MultiDiscrete
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mepol.envs.choices import Choices, choices_of, space_of
 from mepol.errors import CollapseError, EnvironmentFault
 
 
@@ -126,28 +127,37 @@ class Shaped(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
 
 
-def check_spaces(env: VectorEnv[Any, Any, Any]) -> tuple[Box, Box]:
-    """The Boxes of one sub-environment's observations and actions, or an EnvironmentFault that says what is there."""
+def check_spaces(env: VectorEnv[Any, Any, Any]) -> tuple[Box, Box | MultiDiscrete]:
+    """Observations and actions of one sub-environment, or an EnvironmentFault that says what is there.
+
+    Discrete actions of any kind are told as (A,) whole numbers from 0.
+    """
     if not hasattr(env, "single_observation_space"):
         raise EnvironmentFault(
             f"a batch of environments is needed, not a {type(env).__name__}: gymnasium.make_vec makes one"
         )
-    return _box(env.single_observation_space, "observation"), _box(env.single_action_space, "action")
+    choices = choices_of(env.single_action_space)
+    observations = _box(env.single_observation_space, "observation", "a one-dimensional Box")
+    if choices is not None:
+        return observations, space_of(choices)
+    return observations, _box(env.single_action_space, "action", "a one-dimensional Box or discrete actions")
 
 
-def _box(space: Any, what: str) -> Box:
+def _box(space: Any, what: str, needed: str) -> Box:
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise EnvironmentFault(
-            f"the {what} space is {space}, and mepol needs a one-dimensional Box; wrap the environment to give one"
+            f"the {what} space is {space}, and mepol needs {needed}; wrap the environment to give it"
         )
     return space
 
 
-def check_same_spaces(env: VectorEnv[Any, Any, Any], observations: Box, action_shape: tuple[int, ...]) -> None:
+def check_same_spaces(
+    env: VectorEnv[Any, Any, Any], observations: Box, action_shape: tuple[int, ...], choices: Choices | None = None
+) -> None:
     """EnvironmentFault where the environment is no longer what it was when the run began."""
     if env.single_observation_space != observations:
         raise EnvironmentFault(f"the environment changed its observation space to {env.single_observation_space}")
-    if env.single_action_space.shape != action_shape:
+    if env.single_action_space.shape != action_shape or choices_of(env.single_action_space) != choices:
         raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
 
 

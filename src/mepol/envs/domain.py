@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, MultiDiscrete
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
 from mepol.envs import domain_json
+from mepol.envs.choices import Choices, choices_of, kind_of, space_of
 from mepol.envs.contract import check_spaces
 from mepol.envs.coordinates import Features, Floats, Grid, feature_names, features_of, label_of
 from mepol.envs.domain_json import MAX_SIZE
@@ -57,6 +58,8 @@ class Domain:
     """Distance below which states are one place, in the units of `widths`; 0 where coinciding ones are a fault."""
     notes: tuple[str, ...] = ()
     """What was chosen for the user, one sentence each; not stored."""
+    choices: Choices | None = None
+    """How many values each column of an action has, 0 .. n-1, where actions are discrete."""
 
     @staticmethod
     def of(env: VectorEnv[Any, Any, Any], *, name: str, survey: Survey | None = None, **asked: Any) -> Domain:
@@ -71,17 +74,19 @@ class Domain:
                 f"the environment has {space.shape[0]} observed coordinates and {actions.shape[0]} actions, "
                 f"and mepol takes at most {MAX_SIZE} of each"
             )
+        ends = (actions.low, actions.high) if isinstance(actions, Box) else (actions.start, actions.nvec - 1)
         names = feature_names(env, space.shape[0])
         layout = lay_out(env, space, names, Asked(**asked), survey)
         return Domain(
             env=name,
             low=space.low.astype(np.float64),
             high=space.high.astype(np.float64),
-            action_low=actions.low.astype(np.float64),
-            action_high=actions.high.astype(np.float64),
+            action_low=ends[0].astype(np.float64),
+            action_high=ends[1].astype(np.float64),
             names=names,
             reachable=None if layout.grid is None else reachable_cells(env, layout.grid),
             dtypes=(str(space.dtype), str(actions.dtype)),
+            choices=choices_of(actions),
             **vars(layout),
         )
 
@@ -101,9 +106,9 @@ class Domain:
         return _box(self.low, self.high, self.dtypes[0])
 
     @cached_property
-    def action_space(self) -> Box:
+    def action_space(self) -> Box | MultiDiscrete:
         """The action space."""
-        return _box(self.action_low, self.action_high, self.dtypes[1])
+        return space_of(self.choices) if self.choices else _box(self.action_low, self.action_high, self.dtypes[1])
 
     @cached_property
     def bounded(self) -> NDArray[np.bool_]:
@@ -150,6 +155,11 @@ class Domain:
             raise EnvironmentFault(
                 f"the environment has {found[0]} state coordinates and {found[1]} actions, and {self.env} had "
                 f"{self.state_dim} and {self.action_dim} when this was stored: it is not the same environment"
+            )
+        if (choices := choices_of(env.single_action_space)) != self.choices:
+            raise EnvironmentFault(
+                f"the environment has {kind_of(choices)} actions, and {self.env} had {kind_of(self.choices)} ones when "
+                "this was stored: it is not the same environment"
             )
 
     def to_json(self) -> str:

@@ -1,7 +1,7 @@
 """domain.json: the fields of a Domain as plain JSON, and back, read as if a stranger had made it.
 
-An end of a range that is unbounded is null, the reachable cells are packed bits in base64, a function is its name.
-Every size is bounded before anything of that size is made.
+An end of a range that is unbounded is null, discrete actions are their `choices`, the reachable cells are packed bits
+in base64, a function is its name. Every size is bounded before anything of that size is made.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mepol.envs.choices import MAX_CHOICES, Choices
 from mepol.envs.coordinates import MAX_BINS, MAX_NAME, Absent, Feature, Floats, Grid, name_of
 
 FORMAT = "mepol-domain-1"
@@ -29,11 +30,12 @@ GRID_KEYS = ("axes", "low", "high", "bins")
 def write(fields: dict[str, Any]) -> str:
     """The JSON text of the fields of a Domain."""
     grid, mask, features, ceiling = (fields[key] for key in ("grid", "reachable", "features", "ceiling"))
+    actions = _range_json(fields["action_low"], fields["action_high"], fields["dtypes"][1])
     content = {
         "format": FORMAT,
         "env": fields["env"],
         "observations": _range_json(fields["low"], fields["high"], fields["dtypes"][0]),
-        "actions": _range_json(fields["action_low"], fields["action_high"], fields["dtypes"][1]),
+        "actions": {"choices": fields["choices"]} if fields["choices"] else actions,
         "names": fields["names"],
         "features": {"given": name_of(features)} if callable(features) else features,
         "widths": fields["widths"],
@@ -59,7 +61,8 @@ def read(text: str) -> dict[str, Any]:
     if content["format"] != FORMAT:
         raise ValueError(f"its format is {content['format']!r:.40}, not {FORMAT!r}")
     low, high, observed = _range(content["observations"], "observations")
-    action_low, action_high, acted = _range(content["actions"], "actions")
+    choices = _choices(content["actions"])
+    action_low, action_high, acted = _range(content["actions"], "actions") if choices is None else _counted(choices)
     names = tuple(_text(n, "names") for n in _list(content["names"], "names", len(low), len(low)))
     features = _features(content["features"], len(low))
     count = (1, MAX_SIZE) if callable(features) else (len(features), len(features))
@@ -84,6 +87,7 @@ def read(text: str) -> dict[str, Any]:
         "ceiling": None if content["ceiling"] is None else _number(content["ceiling"], "ceiling"),
         "reachable": None if content["reachable"] is None else _mask(content["reachable"], grid),
         "dtypes": (observed, acted),
+        "choices": choices,
     }
 
 
@@ -138,6 +142,22 @@ def _range(value: Any, what: str) -> tuple[Floats, Floats, str]:
     if not (low <= high).all():
         raise ValueError(f"the lower ends of its {what} must not lie above the upper ones")
     return low, high, content["dtype"]
+
+
+def _choices(value: Any) -> Choices | None:
+    """How many values each column of an action has; None where actions have a range instead."""
+    if not isinstance(value, dict) or "choices" not in value:
+        return None
+    items = _list(_object(value, ("choices",), "its actions")["choices"], "choices", 1, MAX_CHOICES)
+    choices = tuple(_whole(n, "choices", 1, MAX_CHOICES) for n in items)
+    if sum(choices) > MAX_CHOICES:
+        raise ValueError(f"its choices are {sum(choices)} in all, more than {MAX_CHOICES}")
+    return choices
+
+
+def _counted(choices: Choices) -> tuple[Floats, Floats, str]:
+    """The range of whole numbers from 0, as `_range` gives it."""
+    return np.zeros(len(choices)), np.array(choices) - 1.0, "int64"
 
 
 def _features(value: Any, size: int) -> tuple[Feature, ...] | Absent:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from mepol.envs.choices import counted, counted_single
 from mepol.envs.contract import Shaped, guard
 from mepol.envs.coordinates import name_of
-from mepol.envs.names import resolve
+from mepol.envs.names import resolve, resolve_wrapper
 from mepol.envs.spaces import fitted
 from mepol.errors import EnvironmentFault
 
@@ -27,9 +28,13 @@ Makes = str | type[Single] | type[Vector] | Callable[[], Single] | Callable[[int
 class Unending(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Hides the end of episodes, so that a trajectory goes on through them."""
 
+    _over = False  # whether the last step ended the episode
+
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step, with `terminated` and `truncated` always false."""
-        obs, reward, _, _, info = self.env.step(action)
+        with _quiet() if self._over else nullcontext():  # of Gymnasium's advice not to go on
+            obs, reward, terminated, truncated, info = self.env.step(action)
+        self._over = bool(terminated or truncated)
         return obs, reward, False, False, info
 
 
@@ -43,6 +48,7 @@ def make_env(
     threads: int = 0,
     autoreset: AutoresetMode = AutoresetMode.NEXT_STEP,
     unit_actions: bool = True,
+    wrappers: Sequence[str] = (),
 ) -> Vector:
     """`num_envs` copies of an environment in one batch.
 
@@ -56,26 +62,34 @@ def make_env(
     threads:   of environments that step on several (0: as many as they like).
     unit_actions: single environments take actions in [-1, 1] where theirs are a bounded Box (spaces.py).
     autoreset: how a batch of single environments starts anew where an episode ended; native batches have their own.
+    wrappers:  classes of wrappers, MODULE:CLASS, the innermost first; they go around single environments, so that
+               with any of them a registered id is made of these even where it has a native batch.
+
+    Discrete actions of any kind are (M, A) whole numbers from 0 in what returns (choices.py).
     """
     name, options = name_of(what), dict(kwargs or {})
+    around = _Wrapping(wrappers)
 
     def fit(env: Single) -> Single:
-        env = fitted(Shaped(env), unit_actions=unit_actions)
+        native = env.spec is not None and _is_native(env.spec)  # wrapped, it keeps its own units
+        env = fitted(Shaped(around(env)), unit_actions=unit_actions and not native)
         return Unending(env) if ignore_termination else env
 
     with guard(f"construction as {name!r}", time_limit), _quiet():
         what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
-            return _registered(what, num_envs, options, threads, autoreset, fit)
+            return counted(_registered(what, num_envs, options, threads, autoreset, fit, alone=bool(wrappers)))
         if not _wants_number(what, options):
-            return _in_turn(what, num_envs, options, autoreset, fit)  # type: ignore[arg-type]
+            return counted(_in_turn(what, num_envs, options, autoreset, fit))  # type: ignore[arg-type]
+        if wrappers:
+            raise EnvironmentFault(f"{name!r} makes batches, and {wrappers[0]!r} wraps a single environment")
         make: Callable[..., Any] = what
         env = make(num_envs, **_with_threads(what, options, threads))
     if not isinstance(env, VectorEnv):
         raise EnvironmentFault(f"{name!r} is a function of n: it must return a VectorEnv, not a {type(env).__name__}")
     if env.num_envs != num_envs:
         raise EnvironmentFault(f"{name!r} returned {env.num_envs} environments, not the {num_envs} it was asked for")
-    return env
+    return counted(env)
 
 
 def make_single(
@@ -84,15 +98,17 @@ def make_single(
     render_mode: str | None = None,
     *,
     unit_actions: bool = True,
+    wrappers: Sequence[str] = (),
 ) -> Single:
     """One environment that draws in `render_mode`; the rest as in `make_env`."""
     name, options = name_of(what), dict(kwargs or {})
+    around = _Wrapping(wrappers)
     with guard(f"construction as {name!r}"), _quiet():
         what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
             env = gymnasium.make(what, render_mode=render_mode, disable_env_checker=True, **options)
-            native = gymnasium.spec(what).vector_entry_point is not None  # a batch of one, in its own units
-            return env if native else fitted(env, unit_actions=unit_actions)
+            native = _is_native(gymnasium.spec(what))  # a batch of one, in its own units
+            return counted_single(fitted(around(env), unit_actions=unit_actions and not native))
         if _wants_number(what, options):
             raise EnvironmentFault(f"{name!r} makes batches: a single environment needs an id, a class or () -> Env")
         if render_mode is not None and _takes(what, "render_mode"):
@@ -100,7 +116,7 @@ def make_single(
         env = _single(what, options)  # type: ignore[arg-type]
     if render_mode is not None and env.render_mode != render_mode:
         raise EnvironmentFault(f"{name!r} does not draw {render_mode!r}: give it a parameter render_mode")
-    return fitted(env, unit_actions=unit_actions)
+    return counted_single(fitted(around(env), unit_actions=unit_actions))
 
 
 def limit_of(what: Makes, kwargs: Mapping[str, Any] | None = None) -> int | None:
@@ -129,9 +145,13 @@ def _registered(
     threads: int,
     autoreset: AutoresetMode,
     fit: Callable[[Single], Single],
+    *,
+    alone: bool,
 ) -> Vector:
-    entry = gymnasium.spec(env_id).vector_entry_point
-    if entry is not None:
+    """alone: of single environments, even where there is a native batch."""
+    spec = gymnasium.spec(env_id)
+    entry = spec.vector_entry_point
+    if entry is not None and _is_native(spec) and not alone:
         creator = load_env_creator(entry) if isinstance(entry, str) else entry
         options = _with_threads(creator, options, threads)
         return gymnasium.make_vec(env_id, num_envs, vectorization_mode="vector_entry_point", **options)
@@ -144,6 +164,24 @@ def _registered(
         disable_env_checker=True,
         **options,
     )
+
+
+def _is_native(spec: EnvSpec) -> bool:
+    """Whether it has a batch of its own. Gymnasium's are not counted: they take no seed for each sub-environment."""
+    return spec.vector_entry_point is not None and not str(spec.vector_entry_point).startswith("gymnasium.envs.")
+
+
+class _Wrapping:
+    """Wrappers by name, around one environment after another."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._classes = [(name, resolve_wrapper(name)) for name in names]
+
+    def __call__(self, env: Single) -> Single:
+        for name, wrapper in self._classes:
+            with guard(f"wrapping by {name!r}"):
+                env = wrapper(env)
+        return env
 
 
 def _in_turn(

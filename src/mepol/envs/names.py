@@ -76,6 +76,20 @@ def resolve(name: str) -> Any:
     return name
 
 
+def resolve_wrapper(name: str) -> type[gymnasium.Wrapper[Any, Any, Any, Any]]:
+    """The class of wrappers called MODULE:CLASS or FILE.py:CLASS; EnvironmentFault where there is none.
+
+    Nothing but a `gymnasium.Wrapper` is taken: no other callable is ever called because of its name.
+    """
+    module, _, attribute = name.rpartition(":")
+    if not module:
+        raise EnvironmentFault(f"the wrapper {name!r} needs a module: write MODULE:CLASS or FILE.py:CLASS")
+    found = getattr(_loaded(module, name), attribute, None)
+    if not isinstance(found, type) or not issubclass(found, gymnasium.Wrapper):
+        raise EnvironmentFault(f"{module} has no wrapper {attribute!r}: it must be a class of gymnasium.Wrapper")
+    return found
+
+
 def is_known(name: str) -> bool:
     """Whether `name` can be resolved; a module that it names is imported."""
     try:
@@ -124,7 +138,7 @@ def _import_namespace(name: str) -> None:
 
 
 def _from_module(module: str, attribute: str, name: str) -> Any:
-    loaded = _from_file(Path(module), name) if module.endswith(".py") else _imported(module, name)
+    loaded = _loaded(module, name)
     found = getattr(loaded, attribute, None)
     if callable(found):
         return found
@@ -134,6 +148,10 @@ def _from_module(module: str, attribute: str, name: str) -> Any:
     near = get_close_matches(attribute, [*own, *gymnasium.registry], 1)
     hint = f"did you mean {near[0]!r}?" if near else f"its environments are {', '.join(own) or 'none'}"
     raise EnvironmentFault(f"{module} has no environment {attribute!r}, nor does it register one; {hint}")
+
+
+def _loaded(module: str, name: str) -> ModuleType:
+    return _from_file(Path(module), name) if module.endswith(".py") else _imported(module, name)
 
 
 def _imported(module: str, name: str) -> ModuleType:

@@ -72,7 +72,7 @@ def assess(
     The first T steps of each trajectory give the index and the cells; all steps give the curves over h.
     """
     actor = as_actor(explorer)
-    check_fit(actor, domain.state_dim, domain.action_dim, domain.env)
+    check_fit(actor, domain.state_dim, domain.action_space, domain.env)
     require(env.num_envs == protocol.trajectories, "trajectories", protocol.trajectories, f"env's {env.num_envs}")
     threshold, grid = protocol.mixing_threshold, domain.grid
     if threshold and grid is None:

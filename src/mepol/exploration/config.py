@@ -52,6 +52,8 @@ class ExploreConfig:
     """Gymnasium id of the environment."""
     env_kwargs: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
     """Arguments of its construction, by name: plain values that JSON can hold."""
+    wrappers: tyro.conf.Suppress[tuple[str, ...]] = ()  # --wrapper, once for each
+    """Classes that wrap each single environment, MODULE:CLASS, the innermost first."""
     features: str = "all"
     """Observation coordinates whose entropy is maximised, by name or number: `all`, `x,y`, `0:7`, `0:3,yaw`,
     `achieved_goal`, `all,-19`, `angle(0,1),2`; `auto` for all that random play moves, angles as such."""
@@ -77,7 +79,7 @@ class ExploreConfig:
     explorer: tyro.conf.Suppress[Annotated[str, one_of(EXPLORERS)]] = "mepol"  # read before the rest: it brings some
     """What explores: MEPOL, the Gaussian it starts from, uniform actions, or a rival: MaxEnt, APT, RE3, RND."""
     policy_class: tyro.conf.Suppress[Annotated[str, one_of(("gaussian",))]] = "gaussian"
-    """What acts: the Gaussian of `policy`, or a class that was handed in."""
+    """What acts: the Gaussian of `policy` (a categorical one for discrete actions), or a class that was handed in."""
     objective: tyro.conf.Suppress[Annotated[str, one_of(("knn",))]] = "knn"
     """What is climbed: the nearest-neighbour entropy, or an estimator that was handed in."""
     ascent: AscentConfig = field(default_factory=AscentConfig)

@@ -12,9 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
+from mepol.algorithm.categorical import CategoricalPolicy
+from mepol.algorithm.config import PolicyConfig
 from mepol.algorithm.health import Watch
 from mepol.algorithm.landscape import KnnLandscape, Landscape
 from mepol.algorithm.loop import Epoch, mepol
+from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, Policy
 from mepol.algorithm.rules import RULES
 from mepol.envs.domain import Domain
@@ -25,6 +28,7 @@ from mepol.exploration.workshop import Workshop
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import Actor
+from mepol.settings import require
 
 
 class MepolExplorer(Explorer):
@@ -73,7 +77,7 @@ class MepolExplorer(Explorer):
             batch = self.workshop.collect(
                 self.policy, config.trajectories, config.horizon, stream(config.seed, Stream.BATCH, epoch)
             )
-        if epoch == 0 and config.policy.standardise and isinstance(self.policy, GaussianPolicy):
+        if epoch == 0 and config.policy.standardise and isinstance(self.policy, ReluNetwork):
             standardise_inputs(self.policy, batch, self.domain, config.policy.input_range)
         self._batch = batch
         return batch
@@ -96,11 +100,9 @@ class MepolExplorer(Explorer):
         return landscape
 
 
-def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
-    """The initial policy of a run: seeded weights, then a zero mean over the observation space."""
-    sizes, own = (domain.state_dim, domain.action_dim), config.policy
-    policy = GaussianPolicy(*sizes, own.hidden, own.noise_correlation)
-    policy.initialise(np.random.default_rng(stream(config.seed, Stream.WEIGHTS)), log_std=config.policy.log_std)
+def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy | CategoricalPolicy:
+    """The initial policy of a run: seeded weights, then a zero mean, or equal choices, over the observation space."""
+    policy = _with_weights(config.policy, domain, np.random.default_rng(stream(config.seed, Stream.WEIGHTS)))
     if config.policy.scale_inputs:
         shift, scale = input_scaling(domain, config.policy.input_range)
         policy.shift.copy_(torch.from_numpy(shift))
@@ -113,13 +115,25 @@ def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy:
     return policy
 
 
+def _with_weights(own: PolicyConfig, domain: Domain, rng: np.random.Generator) -> GaussianPolicy | CategoricalPolicy:
+    if domain.choices is None:
+        policy = GaussianPolicy(domain.state_dim, domain.action_dim, own.hidden, own.noise_correlation)
+        policy.initialise(rng, log_std=own.log_std)
+        return policy
+    discrete = f"0 where actions are discrete, as those of {domain.env}: there is no noise that could be carried on"
+    require(own.noise_correlation == 0, "noise_correlation", own.noise_correlation, discrete)
+    choosing = CategoricalPolicy(domain.state_dim, domain.choices, own.hidden)
+    choosing.draw_weights(rng)
+    return choosing
+
+
 def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(S,) shift and scale that bring each bounded coordinate to +-reach and leave the others as they are."""
     return domain.middle, np.where(domain.bounded, domain.half_width / reach, 1.0)
 
 
 @torch.no_grad()
-def standardise_inputs(policy: GaussianPolicy, batch: Batch, domain: Domain, reach: float) -> None:
+def standardise_inputs(policy: ReluNetwork, batch: Batch, domain: Domain, reach: float) -> None:
     """Bring the unbounded coordinates of a batch's states to mean 0 and spread `reach` at the network's input.
 
     One that never moves keeps its scale. A mirrored policy's mean is zero whatever it is shown: it acts as before.

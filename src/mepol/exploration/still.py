@@ -1,4 +1,4 @@
-"""Explorers that do not learn: the Gaussian that MEPOL starts from (the paper's "random"), and uniform actions."""
+"""Explorers that do not learn: the policy that MEPOL starts from (the paper's "random"), and uniform actions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,19 @@ class Still(Explorer):
 
 
 def random_explorer(workshop: Workshop) -> Still:
-    """The zero-mean Gaussian before any training."""
+    """The policy before any training: a zero-mean Gaussian, or choices as good as uniform."""
     return Still(workshop, make_policy(workshop.config, workshop.domain))
 
 
 def uniform_explorer(workshop: Workshop) -> Still:
-    """Uniform actions: a mixture with nothing beside them, so that it can be stored and loaded like any other."""
+    """Uniform actions: a mixture with nothing beside them, so that it can be stored and loaded like any other.
+
+    Where actions are discrete, a policy with the weights of a run's first and an output layer of zeros: a fine-tuning
+    can begin as it.
+    """
+    if workshop.domain.choices is not None:
+        policy = make_policy(workshop.config, workshop.domain)
+        policy.level()
+        return Still(workshop, policy)
     uniform = UniformActor.over(workshop.domain.action_space)
     return Still(workshop, Mixture(uniform, (), np.ones(1)))

@@ -31,7 +31,7 @@ def _still(name: str, summary: str, make: object) -> Kind:
 
 for _kind in (
     Kind("mepol", "one policy that climbs the entropy of the states it visits", MepolExplorer),
-    _still("random", "the Gaussian that mepol starts from, untrained", random_explorer),
+    _still("random", "the policy that mepol starts from, untrained", random_explorer),
     _still("uniform", "uniform actions", uniform_explorer),
     Kind(
         "maxent",

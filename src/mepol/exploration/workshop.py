@@ -95,7 +95,7 @@ class Workshop:
 
     def require_same(self, env: VectorEnv[Any, Any, Any]) -> None:
         """EnvironmentFault where the environment is no longer what it was when the run began."""
-        check_same_spaces(env, self.domain.space, (self.domain.action_dim,))
+        check_same_spaces(env, self.domain.space, (self.domain.action_dim,), self.domain.choices)
 
 
 def protocol_of(config: ExploreConfig, trajectories: int | None = None) -> Protocol:
@@ -143,6 +143,7 @@ def environments_of(config: ExploreConfig, given: Given | None = None) -> Enviro
         kwargs=config.env_kwargs,
         ignore_termination=config.ignore_termination,
         unit_actions=config.unit_actions,
+        wrappers=config.wrappers,
         time_limit=machine.env_time_limit,
         threads=machine.threads,
     )

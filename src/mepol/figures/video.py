@@ -37,6 +37,7 @@ def film(
     seed: np.random.SeedSequence,
     kwargs: Mapping[str, Any] | None = None,
     unit_actions: bool = True,
+    wrappers: Sequence[str] = (),
     suffix: str = ".mp4",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> bytes:
@@ -56,7 +57,7 @@ def film(
         )
     if suffix not in WRITERS:
         raise ConfigError(f"a video is an .mp4 or a .gif file, not {suffix or 'one without an ending'!r}")
-    make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions)
+    make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions, wrappers=wrappers)
     with off_screen(), ExitStack() as stack:
         envs = [stack.enter_context(closing(make())) for _ in actors]
         rate = float(envs[0].metadata.get("render_fps", 30))

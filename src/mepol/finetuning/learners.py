@@ -15,12 +15,13 @@ import numpy as np
 from gymnasium.spaces import Box
 from torch import nn
 
-from mepol.algorithm.policy import GaussianPolicy, one_thread
+from mepol.algorithm.policy import one_thread
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.intrinsic.pseudocount import Pseudocount
 from mepol.finetuning.intrinsic.reward import ShapedReplay, Weights
 from mepol.finetuning.intrinsic.smm import SkillVectorEnv, Smm
 from mepol.finetuning.memory import Memory
+from mepol.finetuning.start import Start
 from mepol.rewards.icm import Icm
 from mepol.rewards.reward import IntrinsicReward
 from mepol.runs.state import State
@@ -41,7 +42,7 @@ class OnPolicy:
         self,
         env: BatchedVecEnv,
         config: FinetuneConfig,
-        start: GaussianPolicy,
+        start: Start,
         make: Callable[[BatchedVecEnv, FinetuneConfig, dict[str, Any]], Any],
     ) -> None:
         self._env = env
@@ -68,7 +69,7 @@ class OnPolicy:
         """Actor, critic and their optimiser."""
         return State({"policy": self._actor}, {"policy": self._actor.optimizer})
 
-    def policy(self) -> GaussianPolicy:
+    def policy(self) -> Start:
         """The actor."""
         return read_actor(self._actor)
 
@@ -202,12 +203,12 @@ class Learner:
     """One that can learn a task.
 
     make(env, config, start, S): the learner; it draws initial weights from the global generators. `start` is the
-    Gaussian that an on-policy one begins as, S the state's size without what `view` appends.
+    policy that an on-policy one begins as, S the state's size without what `view` appends.
     view(env, config): what it sees of the task's environment.
     """
 
     name: str
-    make: Callable[[BatchedVecEnv, FinetuneConfig, GaussianPolicy, int], OnPolicy | OffPolicy]
+    make: Callable[[BatchedVecEnv, FinetuneConfig, Start, int], OnPolicy | OffPolicy]
     view: Callable[[Any, FinetuneConfig], Any] = lambda env, config: env
 
 
@@ -216,7 +217,7 @@ def _on(make: Callable[..., Any]) -> Callable[..., OnPolicy]:
 
 
 def _off(method: Callable[[FinetuneConfig, int, int], IntrinsicReward | None]) -> Callable[..., OffPolicy]:
-    def make(env: BatchedVecEnv, config: FinetuneConfig, _: GaussianPolicy, state_dim: int) -> OffPolicy:
+    def make(env: BatchedVecEnv, config: FinetuneConfig, _: Start, state_dim: int) -> OffPolicy:
         reward = method(config, state_dim, int(np.prod(env.action_space.shape or ())))
         return OffPolicy(env, config, reward, state_dim)
 

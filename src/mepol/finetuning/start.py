@@ -2,6 +2,7 @@
 
 it left                 TRPO and PPO begin as                                       SAC and the rivals on it
 a Gaussian policy       exactly that policy                                         fill their memory with it
+a categorical policy    exactly that policy                                         cannot: they draw real numbers
 a mixture               its newest policy                                           fill their memory with it
 uniform actions         a Gaussian with the middle and the spread of the box        fill their memory with it
 a squashed policy       cannot: a tanh has no equal among clipped Gaussians         fill their memory with it
@@ -16,13 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.policy import GaussianPolicy
+from mepol.envs.choices import choices_of
 from mepol.errors import ConfigError
 from mepol.finetuning.config import FinetuneConfig
 from mepol.runs.directory import RunDirectory
 from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import Mixture, check_fit
+
+Start = GaussianPolicy | CategoricalPolicy
 
 
 def load_start(init: str, which: str = "last") -> Any:
@@ -47,16 +52,20 @@ def explorer_name(init: str, which: str = "last") -> str:
     return path.name if which == "last" else f"{path.name}-{which}"
 
 
-def start_policy(config: FinetuneConfig, start: Any, state_dim: int, box: Any) -> GaussianPolicy:
-    """The Gaussian that an on-policy learner begins as; for the others the one whose widths they take.
+def start_policy(config: FinetuneConfig, start: Any, state_dim: int, box: Any) -> Start:
+    """The policy that an on-policy learner begins as; for the others the one whose widths they take.
 
     box: the action space. PolicyFileError where `start` is for another environment, or cannot be begun as.
     """
-    action_dim = len(box.low)
+    choices = choices_of(box)
+    if choices is not None and not config.on_policy:
+        raise ConfigError(
+            f"algo = {config.algo!r} is not possible with discrete actions: it draws real numbers; use trpo or ppo"
+        )
     if start is None:
-        return scratch_policy(config, state_dim, action_dim)
-    check_fit(start, state_dim, action_dim, config.task)
-    if isinstance(start, GaussianPolicy):
+        return scratch_policy(config, state_dim, box)
+    check_fit(start, state_dim, box, config.task)
+    if isinstance(start, GaussianPolicy | CategoricalPolicy):
         return start
     if isinstance(start, Mixture):
         return start.policies[-1] if start.policies else as_wide_as(box, config, state_dim)
@@ -65,20 +74,26 @@ def start_policy(config: FinetuneConfig, start: Any, state_dim: int, box: Any) -
             f"init = {config.init!r} is not possible with {config.algo}: a {type(start).__name__} is no Gaussian; "
             "start from an exploration, or use sac, which fills its memory with it"
         )
-    return scratch_policy(config, state_dim, action_dim)
+    return scratch_policy(config, state_dim, box)
 
 
-def scratch_policy(config: FinetuneConfig, state_dim: int, action_dim: int) -> GaussianPolicy:
+def scratch_policy(config: FinetuneConfig, state_dim: int, space: Any) -> Start:
     """The random start: Xavier weights, no zero-mean regression, as in the authors' release."""
-    policy = GaussianPolicy(state_dim, action_dim, config.hidden)
-    policy.initialise(np.random.default_rng(stream(config.seed, Stream.TASK_WEIGHTS)), log_std=config.log_std)
+    rng, choices = np.random.default_rng(stream(config.seed, Stream.TASK_WEIGHTS)), choices_of(space)
+    if choices is None:
+        gaussian = GaussianPolicy(state_dim, space.shape[0], config.hidden)
+        gaussian.initialise(rng, log_std=config.log_std)
+        return gaussian
+    policy = CategoricalPolicy(state_dim, choices, config.hidden)
+    policy.draw_weights(rng)
     return policy
 
 
 @torch.no_grad()
 def as_wide_as(box: Any, config: FinetuneConfig, state_dim: int) -> GaussianPolicy:
     """A Gaussian with the mean and deviation of uniform actions over `box`, whatever the state."""
-    policy = scratch_policy(config, state_dim, len(box.low))
+    policy = scratch_policy(config, state_dim, box)
+    assert isinstance(policy, GaussianPolicy)
     last = policy.layers[-1]
     assert isinstance(last, torch.nn.Linear)
     last.weight.zero_()

@@ -21,7 +21,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,9 +34,10 @@ from mepol.errors import ConfigError, RunError
 from mepol.runs.files import Door, output_folder, read_text
 from mepol.runs.lock import hold
 from mepol.runs.phases import Phase, phase_of
+from mepol.runs.trust import require_trusted
 from mepol.runs.unused import FOLDERS, require_unused
 from mepol.runs.visits import read_visits, visits_text
-from mepol.settings import GIVEN, flat_settings, from_json, to_json
+from mepol.settings import flat_settings, from_json, to_json
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -105,6 +105,8 @@ class RunDirectory(Generic[C, R]):
             raise type(fault)(f"{path / 'config.json'}: {fault}") from fault
         for name in phase.names(config):
             require_trusted(name, path)
+        for name in phase.goals(config):
+            require_trusted(name, path, called=False)
         return RunDirectory(path, phase, config, identity if isinstance(identity, str) else "")
 
     @contextmanager
@@ -278,19 +280,3 @@ def _read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold an object")
     return data
-
-
-def require_trusted(name: str, path: Path) -> None:
-    """Refuse a stored `module:name` whose module would have to be imported: a stranger's file must not run code.
-
-    A module counts as trusted when it is loaded already or listed in the environment variable MEPOL_MODULES. The name
-    of an object that was handed in asks for no import: who needs the object is handed it again.
-    """
-    if name.startswith(GIVEN):
-        return
-    module = name.partition(":")[0] if ":" in name else ""
-    if module and module not in sys.modules and module not in os.environ.get("MEPOL_MODULES", "").split(","):
-        raise RunError(
-            f"{path} asks for {name!r}, which imports the module {module!r}; "
-            f"if you trust it, say so with MEPOL_MODULES={module}"
-        )

@@ -34,7 +34,7 @@ class Phase(Generic[C, R]):
     marker: str
     """A setting that no other phase has: what tells a config.json of this phase."""
     names: Callable[[C], Iterable[str]]
-    """Names in the settings that may ask for an import (`module:name`)."""
+    """Names in the settings of what makes its environment, which may ask for an import (`module:name`)."""
     length: Callable[..., int]
     """length(config, given=None): turns of a whole run, with the objects that were handed in."""
     environments: Callable[[C, Any], Environments]
@@ -48,6 +48,8 @@ class Phase(Generic[C, R]):
     take `changes` as well."""
     lengths: tuple[str, ...]
     """Names of the settings that say how many turns; they may be changed when a run is resumed."""
+    goals: Callable[[C], Iterable[str]] = lambda config: ()
+    """Names of functions of states, which may ask for an import too."""
     details: Table[Any] | None = None
     """A second table, with any number of rows a turn."""
 

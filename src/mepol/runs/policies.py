@@ -2,6 +2,7 @@
 
 format             what acts                                              written by
 mepol-policy-1     a diagonal Gaussian                                    MEPOL, random, TRPO, PPO
+mepol-choices-1    a categorical policy                                   MEPOL, random, uniform, TRPO, PPO
 mepol-mixture-1    uniform actions and any number of Gaussians            MaxEnt, uniform
 mepol-squashed-1   SAC's Gaussian behind a tanh, with skills or without   SAC, SMM, ICM, Pseudocount
 mepol-given-1      a policy class of the user's own                       whoever hands one in, and again to load it
@@ -9,7 +10,6 @@ mepol-given-1      a policy class of the user's own                       whoeve
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.errors import PolicyFileError
 from mepol.runs.files import Door
+from mepol.runs.networks import build_categorical, checked_widths, pack_categorical, plan_categorical, require_scale
 from mepol.runs.plain import read_plain
 from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes, tensor_shapes
 from mepol.sampling.actors import Mixture, SquashedPolicy, UniformActor
 from mepol.sampling.collect import Actor
 
-MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
-MAX_PARAMETERS = 50_000_000  # of one network: 200 MB
 MAX_POLICY = 1 << 28  # bytes of a policy file, however many networks are in it
 LOG_STD = (-30.0, 20.0)  # beyond, actions are all noise or none, and exp overflows
 
@@ -82,8 +82,9 @@ def with_header(data: bytes, header: Mapping[str, str]) -> bytes:
 
 
 def load_policy(path: str | Path, into: nn.Module | None = None) -> Any:
-    """Read what `save_policy` wrote, or a plain state dict (plain.py). Nothing in the file is executed.
+    """Read what `save_policy` wrote, or a plain state dict (plain.py).
 
+    Nothing in the file is executed.
     into: a policy of the user's own class, which takes over the weights; such a file cannot be opened without it.
     Raises PolicyFileError when the file is missing, truncated, damaged, foreign or inconsistent.
 
@@ -135,25 +136,10 @@ def _build_gaussian(plan: tuple[tuple[int, ...], float], tensors: Mapping[str, T
     low, high = LOG_STD
     if bool(((tensors["log_std"] < low) | (tensors["log_std"] > high)).any()):
         raise PolicyFileError(f"{path} has a log_std outside [{low:g}, {high:g}]: its actions would be no numbers")
-    if bool((tensors["scale"] <= 0).any()):
-        raise PolicyFileError(f"{path} has an input scale that is not above 0")
+    require_scale(tensors, path)
     policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1], correlation)
     policy.load_state_dict(tensors)
     return policy
-
-
-def checked_widths(text: str, path: str | Path) -> tuple[int, ...]:
-    """Layer widths from a header's text; PolicyFileError when they are impossible."""
-    try:
-        widths = json.loads(text)
-    except (ValueError, RecursionError) as fault:
-        raise PolicyFileError(f"{path} has an unreadable header") from fault
-    good = isinstance(widths, list) and 2 <= len(widths) <= 32
-    if not good or not all(type(w) is int and 1 <= w <= MAX_WIDTH for w in widths):
-        raise PolicyFileError(f"{path} asks for impossible layer widths")
-    if sum(a * b for a, b in itertools.pairwise(widths)) > MAX_PARAMETERS:
-        raise PolicyFileError(f"{path} asks for impossible layer widths: more than {MAX_PARAMETERS} weights")
-    return tuple(widths)
 
 
 # --- A mixture --------------------------------------------------------------------------------------------------------
@@ -280,6 +266,13 @@ FORMATS: dict[str, Format] = {
             _pack_gaussian,
             _plan_gaussian,
             _build_gaussian,
+        ),
+        Format(
+            _file("mepol-choices-1"),
+            lambda actor: type(actor) is CategoricalPolicy,
+            pack_categorical,
+            plan_categorical,
+            build_categorical,
         ),
         Format(
             _file("mepol-mixture-1"),

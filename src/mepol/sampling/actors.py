@@ -11,18 +11,21 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, MultiDiscrete
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mepol.algorithm.categorical import CategoricalPolicy
+from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, one_thread
+from mepol.envs.choices import choices_of, kind_of
 from mepol.envs.contract import check_spaces
 from mepol.errors import EnvironmentFault, PolicyFileError
 from mepol.sampling.collect import Actor
 
 Explorer = Actor | Callable[[NDArray[np.floating]], NDArray[np.floating]]
-"""A policy, or a function of observations (M, S) that gives actions (M, A)."""
+"""A policy, or a function of observations (M, S) that gives actions (M, A), or (M,) where A is one."""
 LOG_STD_RANGE = (-20.0, 2.0)  # that soft actor-critic keeps ln std(s) in (Stable-Baselines3)
 
 
@@ -36,7 +39,8 @@ class FunctionActor:
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[np.float32]:
         """What the function gives."""
-        return np.asarray(self.function(obs), dtype=np.float32)
+        actions = np.asarray(self.function(obs), dtype=np.float32)
+        return actions[:, None] if actions.ndim == 1 == np.ndim(obs) - 1 else actions
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,10 @@ class UniformActor:
         return UniformActor.over(check_spaces(env)[1])
 
     @staticmethod
-    def over(box: Box) -> UniformActor:
+    def over(box: Box | MultiDiscrete) -> UniformActor:
         """Over `box`, which must be bounded."""
+        if not isinstance(box, Box):
+            raise EnvironmentFault(f"the action space {box} is discrete: no box is uniform over it")
         if not box.is_bounded():
             raise EnvironmentFault(f"the action space {box} is unbounded: no action is uniform over it")
         return UniformActor(box.low.astype(np.float32), box.high.astype(np.float32))
@@ -103,8 +109,17 @@ class NormalActor:
 
 def random_play(env: VectorEnv[Any, Any, Any]) -> Actor:
     """Actions that know nothing: uniform over the action space of `env`, or standard normal where it has no bounds."""
-    box = check_spaces(env)[1]
-    return UniformActor.over(box) if box.is_bounded() else NormalActor(box.shape[0])
+    observed, acted = check_spaces(env)
+    if not isinstance(acted, Box):
+        return uniform_choices(observed.shape[0], acted)
+    return UniformActor.over(acted) if acted.is_bounded() else NormalActor(acted.shape[0])
+
+
+def uniform_choices(state_dim: int, space: MultiDiscrete) -> CategoricalPolicy:
+    """Discrete actions that are drawn uniformly, whatever the state."""
+    policy = CategoricalPolicy(state_dim, tuple(int(n) for n in space.nvec), (1,))
+    policy.level()
+    return policy
 
 
 class _Choosing(ABC):
@@ -237,14 +252,20 @@ def as_actor(explorer: Explorer) -> Actor:
     return explorer if hasattr(explorer, "act") else FunctionActor(explorer)
 
 
-def check_fit(actor: Any, state_dim: int, action_dim: int, place: str) -> None:
-    """PolicyFileError where `actor` is a policy of other widths than `place` has states and actions."""
+def check_fit(actor: Any, state_dim: int, actions: Box | MultiDiscrete, place: str) -> None:
+    """PolicyFileError where `actor` is a policy of other states (S = state_dim,) or actions than `place` has."""
+    action_dim, wanted, found = actions.shape[0], choices_of(actions), getattr(actor, "choices", None)
+    own = isinstance(actor, ReluNetwork | Mixture | SquashedPolicy)
+    if own and found != wanted:
+        raise PolicyFileError(f"the policy has {kind_of(found)} actions, and {place} has {kind_of(wanted)} ones")
     if isinstance(actor, Mixture):
         if len(actor.uniform.low) != action_dim:
             raise PolicyFileError(f"the policy has {len(actor.uniform.low)} actions, and {place} has {action_dim}")
         for policy in actor.policies:
-            check_fit(policy, state_dim, action_dim, place)
+            check_fit(policy, state_dim, actions, place)
     widths = getattr(actor, "widths", None)
+    if widths is not None and found is not None:
+        widths = (widths[0], action_dim)  # one logit for each value of each choice
     if widths is not None and (widths[0], widths[-1]) != (state_dim, action_dim):
         raise PolicyFileError(
             f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.policy import Carrying, GaussianPolicy, one_thread
 from mepol.envs.batched import DivisibleEnv
+from mepol.envs.choices import counted
 from mepol.envs.contract import (
     check_actions,
     check_diverged,
@@ -75,6 +76,8 @@ def collect(
     Where the environment and the actor allow, parts of the batch are sampled by different threads, which never meet
     before the end. How many threads there are cannot be seen in the result.
 
+    Discrete actions of any kind are (M, T, A) whole numbers from 0 in the batch, one column a choice (envs/choices.py).
+
     >>> import gymnasium, mepol
     >>> env = gymnasium.make_vec("mepol/GridWorld-v0", 5)
     >>> batch = mepol.collect(mepol.GaussianPolicy(2, 2, (16,)), env, 60, seed=0)
@@ -82,6 +85,7 @@ def collect(
     ((5, 61, 2), (5, 60, 2))
     """
     space, actions_space = check_spaces(env)
+    env = counted(env)
     m = env.num_envs
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     reset_seed, noise_seed = root.spawn(2)

@@ -1,7 +1,8 @@
 """Policies between this package and Stable-Baselines3: ours as a learner's start, a learner's as one of ours.
 
-TRPO and PPO: exactly. Their Gaussian actor has the same ReLU layers and a state-independent log-std, so the
-weights are copied, and the input's shift and scale are folded into the first layer:
+TRPO and PPO: exactly. Their Gaussian actor has the same ReLU layers and a state-independent log-std, their categorical
+one the same logits side by side, so the weights are copied, and the input's shift and scale are folded into the first
+layer:
 
     W ((s - shift) / scale) + b  =  (W / scale) s + (b - W (shift / scale))
 
@@ -21,7 +22,10 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mepol.algorithm.categorical import CategoricalPolicy
+from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, one_thread
+from mepol.envs.choices import choices_of
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sampling.collect import Actor, Episodic
 from mepol.sb3.adapter import Floats
@@ -29,7 +33,7 @@ from mepol.sb3.library import ActorCriticPolicy, SacActor
 
 
 def architecture(hidden: tuple[int, ...], **changes: Any) -> dict[str, Any]:
-    """`policy_kwargs` that give Stable-Baselines3's actor the layers of a GaussianPolicy, and its critic the same.
+    """`policy_kwargs` that give Stable-Baselines3's actor the layers of a policy of ours, and its critic the same.
 
     changes: further ones, or others. Weights start as torch draws them, unless `ortho_init` is among these.
     """
@@ -39,30 +43,29 @@ def architecture(hidden: tuple[int, ...], **changes: Any) -> dict[str, Any]:
 
 @one_thread()
 @torch.no_grad()
-def write_actor(actor: ActorCriticPolicy, policy: GaussianPolicy) -> None:
+def write_actor(actor: ActorCriticPolicy, policy: ReluNetwork) -> None:
     """Make `actor` draw the same actions as `policy`; its value function is left alone."""
     for target, (weight, bias) in zip(_actor_layers(actor), _folded(policy), strict=True):
         target.weight.copy_(weight)
         target.bias.copy_(bias)
-    assert isinstance(actor.log_std, Tensor)
-    actor.log_std.copy_(policy.log_std)
+    if isinstance(policy, GaussianPolicy):
+        assert isinstance(actor.log_std, Tensor)
+        actor.log_std.copy_(policy.log_std)
 
 
 @torch.no_grad()
 def read_actor(
     actor: ActorCriticPolicy, shift: NDArray[np.float64] | None = None, scale: NDArray[np.float64] | None = None
-) -> GaussianPolicy:
-    """The actor as a GaussianPolicy, for everything else in this package (saving, filming, measuring).
+) -> GaussianPolicy | CategoricalPolicy:
+    """The actor as a policy of ours, for everything else in this package (saving, filming, measuring).
 
     shift, scale: (S,) if the learner was shown (s - shift) / scale; the policy is to be shown s.
     """
     layers = _actor_layers(actor)
     hidden = tuple(layer.out_features for layer in layers[:-1])
-    policy = GaussianPolicy(layers[0].in_features, layers[-1].out_features, hidden)
+    policy = _blank(actor, layers[0].in_features, layers[-1].out_features, hidden)
     for target, source in zip(policy.layers, layers, strict=True):
         target.load_state_dict(source.state_dict())
-    assert isinstance(actor.log_std, Tensor)
-    policy.log_std.copy_(actor.log_std)
     for buffer, given in ((policy.shift, shift), (policy.scale, scale)):
         if given is not None:
             buffer.copy_(torch.from_numpy(given))
@@ -96,12 +99,25 @@ def _squashed_layers(actor: SacActor) -> list[nn.Linear]:
     return [layer for layer in (*actor.latent_pi, actor.mu, actor.log_std) if isinstance(layer, nn.Linear)]
 
 
+def _blank(
+    actor: ActorCriticPolicy, state_dim: int, outputs: int, hidden: tuple[int, ...]
+) -> GaussianPolicy | CategoricalPolicy:
+    """A policy of ours with the actor's sizes, and its spread where it has one."""
+    choices = choices_of(actor.action_space)
+    if choices is not None:
+        return CategoricalPolicy(state_dim, choices, hidden)
+    policy = GaussianPolicy(state_dim, outputs, hidden)
+    assert isinstance(actor.log_std, Tensor)
+    policy.log_std.copy_(actor.log_std)
+    return policy
+
+
 def _actor_layers(actor: ActorCriticPolicy) -> list[nn.Linear]:
     modules = [*actor.mlp_extractor.policy_net, actor.action_net]
     return [module for module in modules if isinstance(module, nn.Linear)]
 
 
-def _folded(policy: GaussianPolicy) -> list[tuple[Tensor, Tensor]]:
+def _folded(policy: ReluNetwork) -> list[tuple[Tensor, Tensor]]:
     """Weights and biases of `policy` as it sees raw states, computed in float64."""
     layers = [layer for layer in policy.layers if isinstance(layer, nn.Linear)]
     pairs = [(layer.weight.double(), layer.bias.double()) for layer in layers]

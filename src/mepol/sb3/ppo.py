@@ -43,7 +43,9 @@ class BatchPpo:
 
     def policy(self) -> GaussianPolicy:
         """The actor as it is now."""
-        return read_actor(self.actor, self.shift.double().numpy(), self.scale.double().numpy())
+        found = read_actor(self.actor, self.shift.double().numpy(), self.scale.double().numpy())
+        assert isinstance(found, GaussianPolicy)  # as the start was
+        return found
 
     def learn(self, batch: Batch, rewards: NDArray[np.float64]) -> None:
         """One update. rewards: (N,) of arriving in each particle of `batch`. Minibatches from NumPy's generator."""

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
+from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.policy import one_thread
 from mepol.sb3.actors import read_actor
 from mepol.sb3.adapter import BatchedVecEnv, Floats
@@ -48,18 +50,15 @@ def fill_rollout(
 
     seeds: (M,) that `env` is restarted from, or None to go on from where it stands.
     """
-    box = env.action_space
-    low, high = box.low, box.high  # type: ignore[attr-defined]
-    policy = read_actor(actor)
-    std = policy.log_std.exp()
+    play, space = _player(actor, env.num_envs), env.action_space
     buffer.reset()
     obs = env.states if seeds is None else env.restart(seeds)
     starts = env.starts
     cut: list[tuple[int, int, Floats]] = []  # step, sub-environment, last state of episodes that time ended
     for t in range(buffer.buffer_size):
-        actions = (policy.mean(torch.from_numpy(obs)) + std * torch.randn(env.num_envs, len(std))).numpy()
+        actions = play(obs)
         buffer.observations[t], buffer.actions[t], buffer.episode_starts[t] = obs, actions, starts
-        env.step_async(np.clip(actions, low, high))
+        env.step_async(np.clip(actions, space.low, space.high) if isinstance(space, Box) else actions)
         obs, buffer.rewards[t], starts, infos = env.step_wait()
         if starts.any():
             ended = ((int(i), infos[i]) for i in np.flatnonzero(starts))
@@ -71,6 +70,16 @@ def fill_rollout(
     if value_target == "reward-to-go":
         after = np.where(starts, 0, last.numpy().flatten())
         buffer.returns[:] = rewards_to_go(buffer.rewards, buffer.episode_starts, after, buffer.gamma)
+
+
+def _player(actor: ActorCriticPolicy, num_envs: int) -> Act:
+    """The actor of this moment as a function of (M, S) observations; noise from torch's generator."""
+    policy = read_actor(actor)
+    if isinstance(policy, CategoricalPolicy):
+        respond, columns = policy.responder(), len(policy.choices)
+        return lambda obs: respond(obs, torch.rand(num_envs, columns).numpy())
+    mean, std = policy.mean, policy.log_std.exp()
+    return lambda obs: (mean(torch.from_numpy(obs)) + std * torch.randn(num_envs, len(std))).numpy()
 
 
 def rewards_to_go(rewards: Floats, starts: Floats, after: Floats, discount: float) -> Floats:

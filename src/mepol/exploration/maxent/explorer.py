@@ -20,7 +20,7 @@ from mepol.exploration.maxent.maxent import Reward, maxent
 from mepol.exploration.maxent.mixture import mixture_weights
 from mepol.exploration.maxent.oracle import batch_shape, train
 from mepol.exploration.workshop import Workshop
-from mepol.runs.policies import MAX_PARAMETERS
+from mepol.runs.networks import MAX_PARAMETERS
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import Mixture, UniformActor
@@ -35,6 +35,9 @@ class MaxEntExplorer(Explorer):
         config, domain = self.config, self.domain
         if not config.ignore_termination:
             raise ConfigError("ignore_termination = False is not possible: MaxEnt rolls on past the end of episodes")
+        if domain.choices is not None:
+            gaussian = f"its policies are Gaussians, and {domain.env} has discrete actions"
+            raise ConfigError(f"explorer = 'maxent' is not possible: {gaussian}")
         self._features = select_coordinates(config.rival.density_features, domain.names)
         uniform = UniformActor.over(domain.action_space)
         self.mixture = Mixture(uniform, (), mixture_weights(1, "uniform"), config.rival.mixture_draw)

@@ -82,6 +82,7 @@ def train(
             starts = None
             venv.take_episodes()
         policy = read_actor(model.policy, shift, scale)
+        assert isinstance(policy, GaussianPolicy)  # discrete actions were refused
     if not all(bool(torch.isfinite(t).all()) for t in policy.state_dict().values()):
         raise CollapseError("TRPO left NaN or infinite weights; lower trpo_kl")
     return policy, iterations * settings.steps * env.num_envs

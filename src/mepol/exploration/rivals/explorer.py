@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
@@ -75,8 +76,12 @@ class RivalExplorer(Explorer):
         if config.policy.noise_correlation:
             rho = config.policy.noise_correlation
             raise ConfigError(f"noise_correlation = {rho} is not possible: it must be 0, since PPO draws white noise")
+        space, start = domain.action_space, make_policy(config, domain)
+        if not isinstance(space, Box) or not isinstance(start, GaussianPolicy):
+            why = f"its policy is a Gaussian, and {domain.env} has discrete actions"
+            raise ConfigError(f"explorer = {config.explorer!r} is not possible: {why}")
         with drawing_from(stream(config.seed, Stream.RIVAL_WEIGHTS)), one_thread():
-            self._learner = BatchPpo(make_policy(config, domain), domain.action_space, config.rival.ppo)
+            self._learner = BatchPpo(start, space, config.rival.ppo)
             size = len(domain.widths) if config.rival.reward_inputs == "features" else domain.state_dim
             self.reward = REWARDS[config.explorer](config, size, domain.action_dim)
         self._paid = RunningMoments()
@@ -150,6 +155,7 @@ def transitions(batch: Batch, domain: Domain, inputs: str) -> Transitions:
     widths = np.array(domain.widths) if inputs == "features" else 1.0
     before, after = (features_of(s, visited, columns) / widths for s in (batch.states[:, :-1], batch.states[:, 1:]))
     box = domain.action_space
+    assert isinstance(box, Box)
     actions = np.clip(batch.actions[visited], box.low, box.high)
     if box.is_bounded():
         actions = 2 * (actions - box.low) / (box.high - box.low) - 1
