@@ -34,7 +34,7 @@ def measure(task: str, algo: str, repetitions: int) -> dict[str, float]:
     raw_env = make_task(TASKS[task], config.lanes, horizon=config.horizon, threads=1).env
     env = BatchedVecEnv(make_task(TASKS[task], config.lanes, horizon=config.horizon, threads=1))
     state_dim = raw_env.single_observation_space.shape[0]
-    policy: GaussianPolicy = scratch_policy(config, state_dim, raw_env.single_action_space.shape[0])
+    policy: GaussianPolicy = scratch_policy(config, state_dim, raw_env.single_action_space)
     learner = LEARNERS[algo].make(env, config, policy, state_dim)
     seconds: dict[str, list[float]] = {"raw": [], "collection": []}
     for i in range(repetitions):

@@ -109,7 +109,7 @@ def export_run(
     steps, goal, seed: of the episodes in SAC's memory, the goal being a task that gives them their rewards.
     """
     policy, domain = run.load(which), run.domain
-    check_fit(policy, domain.state_dim, domain.action_dim, domain.env)
+    check_fit(policy, domain.state_dim, domain.action_space, domain.env)
     place = Place.of(domain, run.config.unit_actions)
 
     def play() -> list[Any]:

@@ -24,7 +24,7 @@ def run_episodes(
     none. What is played depends on run, policy and seed alone: more steps go on where fewer end.
     """
     actor, domain = run.load(which), run.domain
-    check_fit(actor, domain.state_dim, domain.action_dim, domain.env)
+    check_fit(actor, domain.state_dim, domain.action_space, domain.env)
     reached = find_goal(goal, domain.env)
     limit = run.config.machine.env_time_limit
     with run.working(LANES) as env:
