@@ -51,7 +51,7 @@ class CategoricalPolicy(NetworkPolicy):
         """(*rows, A) noise of one step, as `act` draws it: uniform in [0, 1), whatever it was before."""
         return rng.random((*rows, len(self.choices)), dtype=np.float32)
 
-    def responder(self) -> Responder:
+    def responder(self, of: NDArray[np.int64] | None = None) -> Responder:
         """The policy of this moment as a function: (..., S) observations, (..., A) uniform noise -> (..., A) actions.
 
         Noise u takes the first choice whose cumulative mass exceeds u times the whole: no choice without any mass is

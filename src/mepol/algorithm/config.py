@@ -75,6 +75,9 @@ class PolicyConfig:
     """Initial ln of the standard deviation of every action."""
     noise_correlation: Annotated[float, within(0, 0.999)] = 0.0
     """rho: how much of a step's action noise is left in the next; 0 is the paper's white noise."""
+    policies: Annotated[int, within(1, 1000)] = 1
+    """Policies whose visited states are pooled: one network with a head per policy, each acting in every so many-th
+    trajectory; 1 is the paper's single policy."""
     zero_mean_steps: Annotated[int, at_least(0)] = 100
     """Regression steps that bring the initial mean to zero; 0 leaves the Xavier start."""
     mirror: bool = False

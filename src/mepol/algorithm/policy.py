@@ -79,6 +79,18 @@ def in_blocks(function: Callable[[Tensor, Tensor], Tensor], states: Tensor, acti
     return torch.cat([function(s, a) for s, a in blocks])
 
 
+def next_noise(
+    shape: tuple[int, ...], rng: np.random.Generator, before: NDArray[np.float32] | None, correlation: float
+) -> NDArray[np.float32]:
+    """Standard normal noise of `shape` that keeps `correlation` of the noise `before` it, where there was any."""
+    fresh = rng.standard_normal(shape, dtype=np.float32)
+    if before is None or not correlation:
+        return fresh
+    keep = math.sqrt(1 - correlation**2)
+    carried: NDArray[np.float32] = np.float32(correlation) * before + np.float32(keep) * fresh
+    return carried
+
+
 class NetworkPolicy(ReluNetwork, ABC):
     """A policy that makes an action of the network's output and of noise that is drawn before it."""
 
@@ -94,8 +106,11 @@ class NetworkPolicy(ReluNetwork, ABC):
         """(*rows, A) noise of one step; before: that of the step before, where there was one."""
 
     @abstractmethod
-    def responder(self) -> Responder:
-        """The policy of this moment as a function of observations and noise, or None for an action without any."""
+    def responder(self, of: NDArray[np.int64] | None = None) -> Responder:
+        """The policy of this moment as a function of observations and noise, or None for an action without any.
+
+        of: (M,) numbers of the trajectories that the rows are of, for a policy to which it matters.
+        """
 
     def act(
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
@@ -206,14 +221,9 @@ class GaussianPolicy(NetworkPolicy):
         self, rows: tuple[int, ...], rng: np.random.Generator, before: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
         """(*rows, A) noise of one step, as `act` draws it; before: that of the step before, where there was one."""
-        fresh = rng.standard_normal((*rows, self.widths[-1]), dtype=np.float32)
-        if before is None or not self.correlation:
-            return fresh
-        keep = math.sqrt(1 - self.correlation**2)
-        carried: NDArray[np.float32] = np.float32(self.correlation) * before + np.float32(keep) * fresh
-        return carried
+        return next_noise((*rows, self.widths[-1]), rng, before, self.correlation)
 
-    def responder(self) -> Responder:
+    def responder(self, of: NDArray[np.int64] | None = None) -> Responder:
         """The policy of this moment as a function: (..., S) observations, (..., A) noise -> mean + std * noise.
 
         Without noise it gives the mean. It is a `snapshot`, and to be called within `one_thread`.
@@ -234,9 +244,9 @@ class GaussianPolicy(NetworkPolicy):
 
 
 class Carrying:
-    """A policy whose noise goes on from step to step, one for each of M trajectories."""
+    """A policy along M trajectories: the noise of each goes on from step to step, and its number is known."""
 
-    def __init__(self, policy: GaussianPolicy, m: int) -> None:
+    def __init__(self, policy: NetworkPolicy, m: int) -> None:
         self.policy = policy
         self._noise: NDArray[np.float32] | None = None
         self._m = m
@@ -245,8 +255,6 @@ class Carrying:
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
     ) -> NDArray[np.float32]:
         """(M, S) observations of the next step -> (M, A) actions."""
-        if deterministic:
-            return self.policy.act(obs, rng, deterministic=True)
-        self._noise = self.policy.noise((self._m,), rng, self._noise)
+        self._noise = None if deterministic else self.policy.noise((self._m,), rng, self._noise)
         with one_thread():
-            return self.policy.responder()(obs, self._noise)
+            return self.policy.responder(np.arange(self._m))(obs, self._noise)

@@ -73,9 +73,7 @@ class Place:
     def of(domain: Domain, unit_actions: bool) -> Place:
         """The place of a run; unit_actions: as its settings have it."""
         if not isinstance(domain.action_space, Box):
-            raise PolicyFileError(
-                f"{domain.env} has discrete actions, which no export knows yet"
-            )
+            raise PolicyFileError(f"{domain.env} has discrete actions, which no export knows yet")
         unit = unit_actions and bool(np.all(domain.action_low == -1) and np.all(domain.action_high == 1))
         return Place(domain.space, domain.action_space, domain.env, unit, domain.names)
 

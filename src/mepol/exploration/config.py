@@ -129,6 +129,11 @@ class ExploreConfig:
             fresh,
             f"enough for more than k = {self.ascent.k} particles at {self.horizon} steps each",
         )
+        most = min(self.trajectories, fresh)
+        some = f"at most the {most} trajectories of a batch and of an evaluation"
+        require(self.policy.policies <= most, "policies", self.policy.policies, some)
+        alone = f"1 with the explorer {self.explorer}"
+        require(self.rival is None or self.policy.policies == 1, "policies", self.policy.policies, alone)
         for name in ("mirror", "standardise", "noise_correlation"):  # MaxEnt's policies start as TRPO's do
             chosen = getattr(self.policy, name)
             require(self.explorer != "maxent" or not chosen, name, chosen, "off with the explorer maxent")

@@ -19,6 +19,7 @@ from mepol.algorithm.landscape import KnnLandscape, Landscape
 from mepol.algorithm.loop import Epoch, mepol
 from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, Policy
+from mepol.algorithm.population import PopulationPolicy
 from mepol.algorithm.rules import RULES
 from mepol.envs.domain import Domain
 from mepol.exploration.config import ExploreConfig
@@ -29,6 +30,9 @@ from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import Actor
 from mepol.settings import require
+
+Made = GaussianPolicy | PopulationPolicy | CategoricalPolicy
+"""What a run can start from."""
 
 
 class MepolExplorer(Explorer):
@@ -100,7 +104,7 @@ class MepolExplorer(Explorer):
         return landscape
 
 
-def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy | CategoricalPolicy:
+def make_policy(config: ExploreConfig, domain: Domain) -> Made:
     """The initial policy of a run: seeded weights, then a zero mean, or equal choices, over the observation space."""
     policy = _with_weights(config.policy, domain, np.random.default_rng(stream(config.seed, Stream.WEIGHTS)))
     if config.policy.scale_inputs:
@@ -115,13 +119,17 @@ def make_policy(config: ExploreConfig, domain: Domain) -> GaussianPolicy | Categ
     return policy
 
 
-def _with_weights(own: PolicyConfig, domain: Domain, rng: np.random.Generator) -> GaussianPolicy | CategoricalPolicy:
+def _with_weights(own: PolicyConfig, domain: Domain, rng: np.random.Generator) -> Made:
     if domain.choices is None:
-        policy = GaussianPolicy(domain.state_dim, domain.action_dim, own.hidden, own.noise_correlation)
+        sizes = domain.state_dim, domain.action_dim
+        policy: GaussianPolicy | PopulationPolicy = GaussianPolicy(*sizes, own.hidden, own.noise_correlation)
+        if own.policies > 1:
+            policy = PopulationPolicy(*sizes, own.policies, own.hidden, own.noise_correlation)
         policy.initialise(rng, log_std=own.log_std)
         return policy
     discrete = f"0 where actions are discrete, as those of {domain.env}: there is no noise that could be carried on"
     require(own.noise_correlation == 0, "noise_correlation", own.noise_correlation, discrete)
+    require(own.policies == 1, "policies", own.policies, f"1 where actions are discrete, as those of {domain.env}")
     choosing = CategoricalPolicy(domain.state_dim, domain.choices, own.hidden)
     choosing.draw_weights(rng)
     return choosing

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mepol.algorithm.population import PopulationPolicy
 from mepol.errors import ConfigError
 from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.episodes import EpisodesVectorEnv
+from mepol.finetuning.heads import best_head
 from mepol.finetuning.learners import LEARNERS, OffPolicy, OnPolicy
 from mepol.finetuning.rows import FINETUNE, FinetuneRow, domain_of
 from mepol.finetuning.start import start_policy
@@ -45,10 +48,14 @@ def finetune(
 ) -> FinetuneRun:
     """Learn the task of `config` into the new directory `out`; everything is checked before `out` is made.
 
-    start: what an exploration left, which the learner begins as or fills its memory with; None for scratch.
+    start: what an exploration left, which the learner begins as or fills its memory with; None for scratch. Of a
+    population it is the policy that earns most in this task before anything is learnt.
     task: where `config.task` is a goal that was handed in. domain: the environment -> text of domain.json.
     """
     require_length(FINETUNE, config.iterations)
+    if isinstance(start, PopulationPolicy):
+        with threads_in_force(config.machine), closing(_env(config, task)) as env:
+            start = best_head(start, env, stream(config.seed, Stream.TASK_HEADS), config.task)
     with threads_in_force(config.machine), _workshop(config, start, task) as (env, learner):
         initial = None if start is None else policy_bytes(start)
         known = domain_of(env, config).to_json() if domain is None else domain(env)
@@ -172,16 +179,7 @@ def measures(episodes: list[Episode], *, by_goal: bool = True) -> tuple[float | 
 @contextmanager
 def _workshop(config: FinetuneConfig, start: Any, given: Any) -> Iterator[tuple[Any, OnPolicy | OffPolicy]]:
     """The task's environment, and the learner in it. given: the task, or what has its `env`, where it was handed in."""
-    task = _task(config, given)
-    base = make_task(
-        task,
-        config.lanes,
-        horizon=config.horizon,
-        threads=config.machine.threads,
-        time_limit=config.machine.env_time_limit,
-        unit_actions=config.unit_actions,
-        kwargs=config.env_kwargs,
-    )
+    base = _env(config, given)
     kind = LEARNERS[config.algo]
     env = BatchedVecEnv(kind.view(base, config))
     try:
@@ -192,6 +190,18 @@ def _workshop(config: FinetuneConfig, start: Any, given: Any) -> Iterator[tuple[
         yield base, learner
     finally:
         env.close()
+
+
+def _env(config: FinetuneConfig, given: Any) -> EpisodesVectorEnv:
+    return make_task(
+        _task(config, given),
+        config.lanes,
+        horizon=config.horizon,
+        threads=config.machine.threads,
+        time_limit=config.machine.env_time_limit,
+        unit_actions=config.unit_actions,
+        kwargs=config.env_kwargs,
+    )
 
 
 def _task(config: FinetuneConfig, given: Any) -> Task:

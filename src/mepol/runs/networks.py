@@ -11,11 +11,13 @@ from typing import Any
 from torch import Tensor
 
 from mepol.algorithm.categorical import CategoricalPolicy
+from mepol.algorithm.population import PopulationPolicy
 from mepol.errors import PolicyFileError
 from mepol.runs.tensors import Layout, tensor_shapes
 
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
 MAX_PARAMETERS = 50_000_000  # of one network: 200 MB
+LOG_STD = (-30.0, 20.0)  # beyond, actions are all noise or none, and exp overflows
 
 
 def checked_widths(text: str, path: str | Path) -> tuple[int, ...]:
@@ -29,6 +31,24 @@ def checked_widths(text: str, path: str | Path) -> tuple[int, ...]:
     return tuple(widths)
 
 
+def checked_correlation(header: Mapping[str, str], path: Path) -> float:
+    """Correlation of a policy's noise, 0 where the header has none; PolicyFileError when it is impossible."""
+    try:
+        correlation = float(header.get("correlation", "0"))
+    except ValueError as fault:
+        raise PolicyFileError(f"{path} has an unreadable header") from fault
+    if not 0 <= correlation < 1:
+        raise PolicyFileError(f"{path} has a correlation of noise outside [0, 1)")
+    return correlation
+
+
+def require_spread(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """PolicyFileError unless a Gaussian's deviations are numbers that actions can be drawn with."""
+    low, high = LOG_STD
+    if bool(((tensors["log_std"] < low) | (tensors["log_std"] > high)).any()):
+        raise PolicyFileError(f"{path} has a log_std outside [{low:g}, {high:g}]: its actions would be no numbers")
+
+
 def require_scale(tensors: Mapping[str, Tensor], path: Path) -> None:
     """PolicyFileError unless a network divides its input by what is above 0."""
     if bool((tensors["scale"] <= 0).any()):
@@ -40,6 +60,43 @@ def _read(text: str, path: str | Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as fault:
         raise PolicyFileError(f"{path} has an unreadable header") from fault
+
+
+# --- A population -----------------------------------------------------------------------------------------------------
+
+
+def pack_population(policy: PopulationPolicy) -> tuple[Mapping[str, Tensor], dict[str, str]]:
+    """Tensors and header of the policies."""
+    header = {"widths": json.dumps(list(policy.widths)), "size": str(policy.size)}
+    return policy.state_dict(), {**header, "correlation": repr(policy.correlation)}
+
+
+def plan_population(header: dict[str, str], layout: Layout, path: Path) -> tuple[tuple[int, ...], int, float]:
+    """Widths, size and correlation as header and layout say; PolicyFileError where they do not fit."""
+    widths, correlation = checked_widths(header.get("widths", ""), path), checked_correlation(header, path)
+    text = header.get("size", "")
+    size = int(text) if text.isdecimal() and text.isascii() and len(text) < 6 else 0
+    if size < 1 or widths[-1] % size:
+        raise PolicyFileError(
+            f"{path} asks for an impossible number of policies: {widths[-1]} outputs, size {text[:9]!r}"
+        )
+    wanted = {name: (shape, "F32") for name, shape in tensor_shapes(widths).items()}
+    wanted["log_std"] = ([size, widths[-1] // size], "F32")
+    if layout != wanted:
+        raise PolicyFileError(f"{path} does not hold the tensors of {size} policies with widths {widths}")
+    return widths, size, correlation
+
+
+def build_population(
+    plan: tuple[tuple[int, ...], int, float], tensors: Mapping[str, Tensor], path: Path
+) -> PopulationPolicy:
+    """The policies, from the plan and the tensors."""
+    widths, size, correlation = plan
+    require_spread(tensors, path)
+    require_scale(tensors, path)
+    policy = PopulationPolicy(widths[0], widths[-1] // size, size, widths[1:-1], correlation)
+    policy.load_state_dict(tensors)
+    return policy
 
 
 # --- A categorical policy ---------------------------------------------------------------------------------------------

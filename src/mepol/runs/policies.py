@@ -3,6 +3,7 @@
 format             what acts                                              written by
 mepol-policy-1     a diagonal Gaussian                                    MEPOL, random, TRPO, PPO
 mepol-choices-1    a categorical policy                                   MEPOL, random, uniform, TRPO, PPO
+mepol-population-1 several Gaussians on one network                       MEPOL with --policies
 mepol-mixture-1    uniform actions and any number of Gaussians            MaxEnt, uniform
 mepol-squashed-1   SAC's Gaussian behind a tanh, with skills or without   SAC, SMM, ICM, Pseudocount
 mepol-given-1      a policy class of the user's own                       whoever hands one in, and again to load it
@@ -24,16 +25,17 @@ from torch import Tensor, nn
 
 from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.policy import GaussianPolicy
+from mepol.algorithm.population import PopulationPolicy
 from mepol.errors import PolicyFileError
+from mepol.runs import networks
 from mepol.runs.files import Door
-from mepol.runs.networks import build_categorical, checked_widths, pack_categorical, plan_categorical, require_scale
+from mepol.runs.networks import checked_correlation, checked_widths, require_scale, require_spread
 from mepol.runs.plain import read_plain
 from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes, tensor_shapes
 from mepol.sampling.actors import Mixture, SquashedPolicy, UniformActor
 from mepol.sampling.collect import Actor
 
 MAX_POLICY = 1 << 28  # bytes of a policy file, however many networks are in it
-LOG_STD = (-30.0, 20.0)  # beyond, actions are all noise or none, and exp overflows
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,7 @@ def _pack_gaussian(policy: GaussianPolicy) -> tuple[Mapping[str, Tensor], dict[s
 
 def _plan_gaussian(header: dict[str, str], layout: Layout, path: Path) -> tuple[tuple[int, ...], float]:
     widths = checked_widths(header.get("widths", ""), path)
-    try:
-        correlation = float(header.get("correlation", "0"))
-    except ValueError as fault:
-        raise PolicyFileError(f"{path} has an unreadable header") from fault
-    if not 0 <= correlation < 1:
-        raise PolicyFileError(f"{path} has a correlation of noise outside [0, 1)")
+    correlation = checked_correlation(header, path)
     if layout != {name: (shape, "F32") for name, shape in tensor_shapes(widths).items()}:
         raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
     return widths, correlation
@@ -133,9 +130,7 @@ def _plan_gaussian(header: dict[str, str], layout: Layout, path: Path) -> tuple[
 
 def _build_gaussian(plan: tuple[tuple[int, ...], float], tensors: Mapping[str, Tensor], path: Path) -> GaussianPolicy:
     widths, correlation = plan
-    low, high = LOG_STD
-    if bool(((tensors["log_std"] < low) | (tensors["log_std"] > high)).any()):
-        raise PolicyFileError(f"{path} has a log_std outside [{low:g}, {high:g}]: its actions would be no numbers")
+    require_spread(tensors, path)
     require_scale(tensors, path)
     policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1], correlation)
     policy.load_state_dict(tensors)
@@ -270,9 +265,16 @@ FORMATS: dict[str, Format] = {
         Format(
             _file("mepol-choices-1"),
             lambda actor: type(actor) is CategoricalPolicy,
-            pack_categorical,
-            plan_categorical,
-            build_categorical,
+            networks.pack_categorical,
+            networks.plan_categorical,
+            networks.build_categorical,
+        ),
+        Format(
+            _file("mepol-population-1"),
+            lambda actor: type(actor) is PopulationPolicy,
+            networks.pack_population,
+            networks.plan_population,
+            networks.build_population,
         ),
         Format(
             _file("mepol-mixture-1"),

@@ -29,6 +29,7 @@ class Stream(IntEnum):
     TASK_STARTS = 1002
     TASK_ITERATION = 1003
     TASK_WARM_UP = 1004
+    TASK_HEADS = 1005  # what each policy of a population earns before anything is learnt
 
 
 def stream(seed: int, which: Stream, turn: int = 0) -> np.random.SeedSequence:

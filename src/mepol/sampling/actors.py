@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, one_thread
+from mepol.algorithm.population import PopulationPolicy
 from mepol.envs.choices import choices_of, kind_of
 from mepol.envs.contract import check_spaces
 from mepol.errors import EnvironmentFault, PolicyFileError
-from mepol.sampling.collect import Actor
+from mepol.sampling.collect import Actor, Episodic
 
 Explorer = Actor | Callable[[NDArray[np.floating]], NDArray[np.floating]]
 """A policy, or a function of observations (M, S) that gives actions (M, A), or (M,) where A is one."""
@@ -48,6 +49,10 @@ class MeanActor:
     """An actor without its noise."""
 
     actor: Actor
+
+    def begin(self, m: int, rng: np.random.Generator) -> MeanActor:
+        """What acts in the next M trajectories: the means of what would act there."""
+        return MeanActor(self.actor.begin(m, rng)) if isinstance(self.actor, Episodic) else self
 
     def act(
         self, obs: NDArray[np.floating], rng: np.random.Generator, deterministic: bool = False
@@ -266,6 +271,8 @@ def check_fit(actor: Any, state_dim: int, actions: Box | MultiDiscrete, place: s
     widths = getattr(actor, "widths", None)
     if widths is not None and found is not None:
         widths = (widths[0], action_dim)  # one logit for each value of each choice
+    if isinstance(actor, PopulationPolicy):
+        widths = (actor.widths[0], actor.action_dim)  # of each of them
     if widths is not None and (widths[0], widths[-1]) != (state_dim, action_dim):
         raise PolicyFileError(
             f"the policy maps {widths[0]} state coordinates to {widths[-1]} actions, "

@@ -14,7 +14,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
-from mepol.algorithm.policy import Carrying, GaussianPolicy, one_thread
+from mepol.algorithm.policy import Carrying, GaussianPolicy, NetworkPolicy, one_thread
+from mepol.algorithm.population import PopulationPolicy
 from mepol.envs.batched import DivisibleEnv
 from mepol.envs.choices import counted
 from mepol.envs.contract import (
@@ -176,17 +177,19 @@ def _divided(
     """
     whole = slice(0, env.num_envs)
     inner = actor.policy if isinstance(actor, Carrying) else actor
-    policy = inner if isinstance(inner, GaussianPolicy) and type(inner).act is GaussianPolicy.act else None
+    policy = inner if isinstance(inner, GaussianPolicy | PopulationPolicy) else None
+    if policy is not None and type(policy).act is not NetworkPolicy.act:
+        policy = None  # a class of the user's own
     if policy is None or not isinstance(env, DivisibleEnv) or not env.divisible:
         return [_Part(whole, lambda _, obs: actor.act(obs, rng), env.step)], 1
     blocks = _blocks(env.num_envs)
     noise: list[NDArray[np.float32]] = []
     for _ in range(horizon):
         noise.append(policy.noise((env.num_envs,), rng, noise[-1] if noise else None))
-    respond = policy.responder()
+    respond = {rows.start: policy.responder(np.arange(rows.start, rows.stop)) for rows in blocks}
 
     def act(rows: slice, t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
-        return respond(obs, noise[t][rows])
+        return respond[rows.start](obs, noise[t][rows])
 
     def act_for_all(t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
         with one_thread():
