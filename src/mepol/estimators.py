@@ -90,8 +90,14 @@ def weighted_entropy(mass: Tensor, near: Neighbours) -> Tensor:
     return -_total(torch.xlogy(mass, mass) - mass * log_volume) / near.k + _bias(near.k)
 
 
-def state_kl(mass: Tensor, near: Neighbours) -> Tensor:
-    """KL(sampled || weighted), in nats (Eq. 3), from neighbour masses (N,)."""
+def state_kl(mass: Tensor, near: Neighbours, prior: Tensor | None = None) -> Tensor:
+    """KL(sampled || weighted), in nats (Eq. 3), from neighbour masses (N,).
+
+    prior: neighbour masses (N,) of the density that is compared with, where it is not the one that drew the particles
+    but weighted itself, as that of discounted states: sum_i U_i/k ln(U_i / W_i), which for U_i = k/N is Eq. 3.
+    """
+    if prior is not None:
+        return _total(torch.xlogy(prior, prior) - torch.xlogy(prior, mass)) / near.k
     return math.log(near.k / near.n) - _total(mass.log()) / near.n
 
 

@@ -95,7 +95,7 @@ def test_its_gradient_points_where_that_of_equation_2_does(walker: GaussianPolic
     paper = gradient(Iterate.of(policy.log_prob(paths.states, paths.actions), sampled, paths, landscape).entropy)
     critic = make_critic(discount=1.0, trace=1.0)
     critic.watch(paths.states)
-    gain, _ = _judged(batch, landscape.worth(), critic)
+    gain, _ = _judged(batch, landscape.worth(), critic, 1.0)
     ours = gradient(_surrogate(policy.log_prob(paths.states, paths.actions) - sampled, gain, 0.2))
     assert torch.cosine_similarity(paper, ours, dim=0) > 0.9
 

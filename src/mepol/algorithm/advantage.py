@@ -16,6 +16,7 @@ rooms) that overshoots, and Eq. 2 is the better rule; docs/performance.md has th
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,11 @@ def climb_by_advantage(
     config: AscentConfig,
 ) -> tuple[Step, ...]:
     """Climb from theta_0 by `config.max_steps` passes over the batch, then teach the critic what the batch says."""
-    paths = Paths.of(batch)
+    paths = Paths.of(batch, config.state_discount)
     critic.watch(paths.states)
-    gain, returns = _judged(batch, landscape.worth(), critic)
+    gain, returns = _judged(batch, landscape.worth(), critic, config.state_discount)
+    if paths.prior is not None:  # a late step moves little that counts
+        gain = gain * (paths.prior * len(gain)).float()
     with torch.no_grad():
         sampled = paths.log_prob(policy)
     parts = max(1, len(sampled) // critic.config.minibatch)
@@ -66,13 +69,17 @@ def climb_by_advantage(
 
 
 @torch.no_grad()
-def _judged(batch: Batch, worth: NDArray[np.float64], critic: Critic) -> tuple[Tensor, Tensor]:
-    """From what the particles are worth (N,): standardised advantage of each step (N,), and return (N,) to learn."""
+def _judged(batch: Batch, worth: NDArray[np.float64], critic: Critic, gamma: float) -> tuple[Tensor, Tensor]:
+    """From what the particles are worth (N,): standardised advantage of each step (N,), and return (N,) to learn.
+
+    gamma: discount of the states, on top of the critic's own.
+    """
     visited = batch.visited()
     rewards = np.zeros(visited.shape)
     rewards[visited] = _standardised(worth)
     values = critic(torch.from_numpy(batch.states.astype(np.float32))).double().numpy()  # (M, T+1)
-    gain = advantages(rewards, values, batch.lengths, critic.config)
+    own = dataclasses.replace(critic.config, discount=critic.config.discount * gamma)
+    gain = advantages(rewards, values, batch.lengths, own)
     returns = (gain + values[:, :-1])[visited]
     return torch.from_numpy(_standardised(gain[visited])).float(), torch.from_numpy(returns).float()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +60,16 @@ class Batch:
         steps = np.arange(self.actions.shape[1] + include_start)
         return steps < self.lengths[:, None] + include_start
 
+    def discounted(self, gamma: float) -> Tensor | None:
+        """(N,) float64 normalised weights of the particles, gamma^t of the one after t steps; None where all are equal.
+
+        They make of the particles the discounted state distribution, cut at the horizon.
+        """
+        if gamma == 1.0:
+            return None
+        steps = np.broadcast_to(np.arange(self.actions.shape[1]), self.actions.shape[:2])[self.visited()]
+        return torch.softmax(torch.from_numpy(steps * math.log(gamma)), 0)
+
     def particles(self, features: tuple[int, ...]) -> NDArray[np.float64]:
         """(N, D) the chosen coordinates of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
         columns: NDArray[np.float64] = self.states[:, 1:, list(features)]
@@ -73,14 +84,16 @@ class Paths:
     actions: Tensor  # (N, A) float32
     visited: Tensor  # (M, T) bool
     first: Tensor  # (N,) bool, whether a step begins its trajectory
+    prior: Tensor | None = None  # (N,) float64, what each counts before any climb; None where all count alike
 
     @staticmethod
-    def of(batch: Batch) -> Paths:
-        """The paths of `batch`, in the order of `batch.particles`."""
+    def of(batch: Batch, gamma: float = 1.0) -> Paths:
+        """The paths of `batch`, in the order of `batch.particles`; gamma: discount of its states."""
         visited = batch.visited()
         states, actions = batch.states[:, :-1][visited].astype(np.float32), batch.actions[visited]
         first = np.broadcast_to(np.arange(visited.shape[1]) == 0, visited.shape)[visited]
-        return Paths(*(torch.from_numpy(array) for array in (states, actions, visited, first)))
+        tensors = [torch.from_numpy(array) for array in (states, actions, visited, first)]
+        return Paths(tensors[0], tensors[1], tensors[2], tensors[3], batch.discounted(gamma))
 
     def log_prob(self, policy: Policy, rows: slice = slice(None)) -> Tensor:
         """(N,) ln pi(a | s) of the steps in `rows`, in nats, given the step before where the policy looks at it.

@@ -29,6 +29,9 @@ class AscentConfig:
     """Volume added to every neighbour ball; 0 makes coincident particles an error."""
     max_entropy_drop: Annotated[float, above(0)] = 10.0
     """A fall of the batch entropy, from one epoch to the next, that stops the run as a collapse, in nats."""
+    state_discount: Annotated[float, above(0, 1)] = 1.0
+    """gamma of the states whose entropy is climbed and measured: the one after t steps counts gamma^t; 1 is the
+    paper's, where all count alike."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """Ascent rule: Adam (the authors' release) or the plain gradient (the paper's text)."""
     rule: Annotated[str, one_of(RULES)] = "importance"

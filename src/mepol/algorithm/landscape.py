@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -43,9 +44,14 @@ class Landscape(Protocol):
 
 @dataclass(frozen=True)
 class KnnLandscape:
-    """The paper's objective: k-nearest-neighbour estimates over the neighbours of one batch."""
+    """The paper's objective: k-nearest-neighbour estimates over the neighbours of one batch.
+
+    prior: (N,) float64 normalised weights of the particles before any climb, where they do not count alike: then
+    Eq. 1 is Eq. 2 with these, and Eq. 3 compares with the density that they make.
+    """
 
     near: Neighbours
+    prior: Tensor | None = None
 
     @staticmethod
     def of(
@@ -61,13 +67,19 @@ class KnnLandscape:
 
     def entropy(self) -> float:
         """Eq. 1, in nats."""
-        return entropy(self.near)
+        if self.prior is None:
+            return entropy(self.near)
+        return float(weighted_entropy(neighbour_mass(self.prior, self.near), self.near))
 
     def weighted(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Eq. 2 and Eq. 3 of weights (N,), in nats."""
         mass = neighbour_mass(weights, self.near)  # W (N,)
-        return weighted_entropy(mass, self.near), state_kl(mass, self.near)
+        before = None if self.prior is None else neighbour_mass(self.prior, self.near)
+        return weighted_entropy(mass, self.near), state_kl(mass, self.near, before)
 
     def worth(self) -> NDArray[np.float64]:
-        """(N,) ln V_i: the log-volume of each particle's neighbourhood."""
-        return self.near.log_volume
+        """(N,) ln V_i, the log-volume of each particle's neighbourhood; per weight in it, where they count unlike."""
+        if self.prior is None:
+            return self.near.log_volume
+        mass = neighbour_mass(self.prior, self.near).clamp_min(torch.finfo(torch.float64).tiny)
+        return np.asarray(self.near.log_volume - mass.log().numpy())

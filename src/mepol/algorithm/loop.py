@@ -85,7 +85,7 @@ def climb_by_importance(
 
     One forward and at most one backward pass per step: entropy, KL and gradient of an iterate share them.
     """
-    paths = Paths.of(batch)
+    paths = Paths.of(batch, config.state_discount)
     log_prob = paths.log_prob(policy)  # (N,)
     sampled = log_prob.detach()  # under theta_0: the same pass serves both, so the first ratios are exactly 1
     _gradient(Iterate.of(log_prob, sampled, paths, landscape), optimiser)
@@ -150,7 +150,7 @@ class Iterate:
     def of(log_prob: Tensor, sampled: Tensor, paths: Paths, landscape: Landscape) -> Iterate:
         """From ln pi (N,) of each step under theta_h and under theta_0, which sampled it."""
         log_ratio = (log_prob - sampled).double()
-        weights = importance_weights(log_ratio, paths.visited)
+        weights = importance_weights(log_ratio, paths.visited, paths.prior)
         entropy, kl = landscape.weighted(weights)
         with torch.no_grad():
             ess = effective_sample_size(weights)
@@ -165,13 +165,16 @@ class Iterate:
         return near_enough and self.kl.item() <= config.kl_threshold
 
 
-def importance_weights(log_ratio: Tensor, visited: Tensor) -> Tensor:
+def importance_weights(log_ratio: Tensor, visited: Tensor, prior: Tensor | None = None) -> Tensor:
     """w (N,), normalised over the batch: the product of ratios along the path up to each particle.
 
     log_ratio: (N,) ln pi_theta'(a|s) - ln pi_theta(a|s) of each visited step; visited: (M, T).
+    prior: (N,) what each particle counts at ratios of 1, where they do not count alike.
     """
     along = torch.zeros(visited.shape, dtype=log_ratio.dtype).masked_scatter(visited, log_ratio)  # (M, T)
     log_weight = along.cumsum(1)[visited]  # (N,)
+    if prior is not None:
+        log_weight = log_weight + prior.log()
     return torch.softmax(log_weight, 0)
 
 

@@ -29,6 +29,8 @@ class Protocol:
     """Neighbours of every entropy estimate."""
     eps: float = 0.0
     """Volume added to every neighbour ball."""
+    discount: float = 1.0
+    """gamma of the states in the index: the one after t steps counts gamma^t."""
     trajectories: int = 100
     """Fresh trajectories (M)."""
     pairs: tuple[str, ...] = ()
@@ -84,7 +86,7 @@ def assess(
     batch = whole.first(protocol.horizon)
     search: dict[str, Any] = {"k": protocol.k, "eps": protocol.eps, "workers": protocol.workers}
     return Assessment(
-        evaluation=measure_states(batch, domain, **search),
+        evaluation=measure_states(batch, domain, discount=protocol.discount, **search),
         pairs={text: measure_cells(batch, grids[text], masks[text]) for text in grids},
         horizons=tuple(horizon_curve(whole, protocol.horizons, features=domain.features, near=domain.near, **search)),
         mixing=mixing_time(whole, grid, threshold=threshold) if threshold and grid is not None else None,

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
+from mepol.algorithm.landscape import KnnLandscape
 from mepol.envs.coordinates import Grid
 from mepol.envs.domain import Domain
 from mepol.envs.reachable import coverage
-from mepol.estimators import entropy
 from mepol.evaluation.visits import discrete_entropy, visit_counts
 
 
@@ -37,9 +37,15 @@ class Evaluation:
     """(bins_0, bins_1) visits of all trajectories together."""
 
 
-def measure_states(batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: int = -1) -> Evaluation:
-    """What the trajectories of `batch` cover of `domain`: its features' entropy, and the cells of its grid."""
-    index = entropy(domain.search(batch, k, eps=eps, workers=workers))
+def measure_states(
+    batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: int = -1, discount: float = 1.0
+) -> Evaluation:
+    """What the trajectories of `batch` cover of `domain`: its features' entropy, and the cells of its grid.
+
+    discount: gamma of the states in the index; cells count every state alike.
+    """
+    near = domain.search(batch, k, eps=eps, workers=workers)
+    index = KnnLandscape(near, batch.discounted(discount)).entropy()
     if domain.grid is None:
         return Evaluation(batch.size, k, index)
     seen = measure_cells(batch, domain.grid, domain.reachable)

@@ -157,7 +157,8 @@ def standardise_inputs(policy: ReluNetwork, batch: Batch, domain: Domain, reach:
 def search(batch: Batch, domain: Domain, config: ExploreConfig) -> KnnLandscape:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
     ascent = config.ascent
-    return KnnLandscape(domain.search(batch, ascent.k, eps=ascent.eps, workers=config.machine.cores))
+    near = domain.search(batch, ascent.k, eps=ascent.eps, workers=config.machine.cores)
+    return KnnLandscape(near, batch.discounted(ascent.state_discount))
 
 
 def columns_of(update: Epoch, seconds: dict[str, float], config: ExploreConfig) -> dict[str, Any]:

@@ -105,6 +105,7 @@ def protocol_of(config: ExploreConfig, trajectories: int | None = None) -> Proto
         horizon=config.horizon,
         k=config.ascent.k,
         eps=config.ascent.eps,
+        discount=config.ascent.state_discount,
         workers=config.machine.cores,
         time_limit=config.machine.env_time_limit,
     )
