@@ -137,13 +137,14 @@ def test_hostile_texts_do_nothing(copied: Callable[..., Path], browser: Browser,
 def test_several_runs_of_both_phases_share_a_page_that_fits_a_phone(
     explored: Run, copied: Callable[..., Path], tuned: Path, browser: Browser, tmp_path: Path
 ) -> None:
-    paths = [str(path) for path in (explored.path, copied("grid-b", seed=8), tuned)]
+    paths = [str(path) for path in (explored.path, copied("grid-b-of-a-long-name", seed=8), tuned)]
     assert main(["report", *paths, "--out", str(tmp_path)]) == 0
     browser.driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 380, "height": 800, "deviceScaleFactor": 2, "mobile": True}
     )
     try:
         browser.show((tmp_path / "report.html").as_uri())
+        browser.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
         assert browser.run("return document.documentElement.scrollWidth") == 380
         assert len(browser.run(PATHS, "Average return")) == 1
         assert len(browser.run(PATHS, "Entropy")) == 4
