@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test torture lint bench theory clean
+.PHONY: setup demo browser test torture lint bench theory clean
 
 setup: $(STAMP)
 
@@ -20,7 +20,12 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## explore GridWorld with the paper's settings: entropy, curve and heatmaps
 	$(BIN)/mepol explore gridworld --epochs 30 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
-test: setup lint  ## two processes of one thread each: the tests that need more threads ask for them
+browser:  ## the report page is tried in a real one; a system that has it is left alone
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } \
+	  || { echo "install chromium and chromium-driver: the tests of the report page need them"; exit 1; }
+
+test: setup lint browser  ## two processes of one thread each: the tests that need more threads ask for them
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 torture: setup  ## both phases killed, disks filled, files forged, directories spoilt, a soak: the figures of docs/reliability.md

@@ -117,6 +117,8 @@ def test_every_command_opens_every_run(
     assert (code, err, "unfinished" in text) == (0, "", False)
     code, text, err = run_main(["animate", str(run)], capsys)
     assert (code, err, "stored no visits" in text) == (0, "", kind in FINETUNINGS)
+    code, text, err = run_main(["report", str(run)], capsys)  # with the goals and the animation from above in it
+    assert (code, err, text.startswith(f"{run}/figures/report.html (")) == (0, "", True)
     before = {path: path.read_bytes() for path in run.rglob("*.safetensors")}
     assert run_main(["resume", str(run)], capsys)[0] == 0  # a finished run stays what it is
     assert {path: path.read_bytes() for path in run.rglob("*.safetensors")} == before

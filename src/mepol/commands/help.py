@@ -25,6 +25,7 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol horizon RUN... [--which W] [--until H] [--out DIR]                     entropy over the testing horizon
   mepol heatmaps RUN [--axes x,y] [--replace]                                  heatmaps of a run without them
   mepol animate RUN [--out FILE.gif]                                           coverage over training
+  mepol report RUN... [--out DIR] [--live] [--open]                            one page of curves, maps, settings
   mepol video RUN [--which W] [--episodes N] [--out FILE.mp4]                  film it, before and after training
   mepol goals RUN [--which W] [--trajectories N] [--seed S] [--json]           how often it meets goals untrained
   mepol export RUN|POLICY --to sb3-ppo|onnx|... [--which W] [--out FILE]       the policy for another program

@@ -22,7 +22,7 @@ import torch
 from mepol.errors import CheckpointError, MepolWarning, RunError
 from mepol.runs.directory import RunDirectory
 from mepol.runs.state import State
-from mepol.runs.tensors import Layout, TensorFormat, tensor_bytes
+from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes
 
 FORMAT = "mepol-checkpoint-4"
 OLDER = ("mepol-checkpoint-3", "mepol-finetune-1")
@@ -80,6 +80,14 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def written_with(run: RunDirectory[Any, Any]) -> dict[str, str]:
+    """The `versions` that the run's newest checkpoint was written with; none where there is no such file to read."""
+    try:
+        return _versions(read_header(run.checkpoints()[0], CheckpointError, "a checkpoint from"))
+    except (CheckpointError, IndexError):
+        return {}
 
 
 def checkpoint_bytes(run: RunDirectory[Any, Any], learner: Resumable, position: Position) -> bytes:
