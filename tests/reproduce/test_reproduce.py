@@ -20,7 +20,7 @@ from mepol.reproduce.found import SUMMARY, percent
 from mepol.reproduce.page import BEGIN, END, write_page
 from mepol.reproduce.studies import PAPER, SCALES, Scale, find_study, studies
 from mepol.reproduce.work import Asked, run_missing
-from mepol.settings import with_settings
+from mepol.runs.callbacks import Progress
 
 SMOKE = Scale("smoke")
 
@@ -121,21 +121,25 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path):
     (member,) = asked.members(find_study("gridworld"), {"mepol"})
 
     whole = explore(member.config, tmp_path / "whole")
-    stopped = with_settings(member.config, {"epochs": 1})
-    explore(stopped, member.path)
-    run = mepol.open(member.path).directory
-    run.with_config(member.config)  # as one that was killed after an epoch stands: asked for two, has done one
+
+    def stop(progress: Progress) -> None:
+        if progress.turn == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        explore(member.config, member.path, report=stop)
+    assert not mepol.open(member.path).finished
     assert main(["reproduce", "fig-gridworld-heatmaps", "--scale", "smoke", "--out", str(tmp_path)]) == 0
     assert (member.path / "policy.safetensors").read_bytes() == (whole.path / "policy.safetensors").read_bytes()
 
 
 def test_a_task_figure_runs_its_explorer_first(tmp_path: Path):
-    """TRPO from the explorer, and ICM from scratch, by the same engine as explorations."""
+    """TRPO from the explorer, by the same engine as explorations."""
     asked = Asked(tmp_path, SMOKE)
     with pytest.raises(RunError, match="it has no config"):
         asked.members(find_study("grid-goals"), {"mepol"})
 
-    needs = {"gridworld": {"mepol"}, "grid-goals": {"mepol", "icm"}}
+    needs = {"gridworld": {"mepol"}, "grid-goals": {"mepol"}}
     assert run_missing(needs, asked, 2) == []
     run = mepol.open(tmp_path / "grid-goals" / "grid-goal1-mepol-seed-0")
     assert run.finished
@@ -144,7 +148,7 @@ def test_a_task_figure_runs_its_explorer_first(tmp_path: Path):
     paths = draw(chosen(["fig-grid-goals"])[0], tmp_path, tmp_path / "drawn", SMOKE)
     assert {p.name for p in paths} >= {"figure-grid-goal1.png", "figure-grid-goal3.png", "data.csv", "summary.csv"}
     rows = SUMMARY.read(tmp_path / "drawn" / "summary.csv")
-    assert [row.series for row in rows][:2] == ["grid-goal1 mepol", "grid-goal1 icm"]
+    assert [row.series for row in rows] == [f"grid-goal{n} mepol" for n in (1, 2, 3)]
     assert rows[0].share == pytest.approx(80 / (100 * 12_000), abs=1e-6)
 
 

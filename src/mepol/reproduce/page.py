@@ -61,7 +61,8 @@ def _line(row: SummaryRow) -> str:
     paper = "" if row.paper is None else f"{row.paper:g}"
     cells = (row.figure, row.series, row.measure.replace("_", " "), paper, value_words(row))
     seeds = f"{row.seeds} of {row.paper_seeds}"
-    shown = (*cells, seeds, f"{row.samples:.3g}{share}", row.settings, row.scale)
+    samples = f"{row.samples:.3g}{share}" if row.samples else ""  # nothing was learnt, or the table does not say
+    shown = (*cells, seeds, samples, row.settings, row.scale)
     return "| " + " | ".join(plain(cell).replace("|", "/") for cell in shown) + " |"
 
 
