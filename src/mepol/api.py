@@ -31,6 +31,7 @@ from mepol.runs.machine import as_before, threads_in_force
 from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
 from mepol.runs.unused import require_unused
+from mepol.runs.zoo import run_place
 from mepol.settings import GIVEN, require_handed, with_settings
 
 Place = str | Path
@@ -111,7 +112,7 @@ def resume(
 
 
 def open(path: Place, **objects: Any) -> Run:
-    """The run of either phase in the directory `path`; nothing in it is executed.
+    """The run of either phase in the directory `path`, or a shipped one, `zoo:ant`; nothing in it is executed.
 
     objects: what was handed in when it was made and no file holds (`env`, `features`, `policy`).
 
@@ -283,7 +284,8 @@ def _run_in(init: Any) -> Run | None:
     """The run in the directory `init`, or that of the policy file `init`; None for anything else."""
     if not isinstance(init, str | Path):
         return None
-    place = Path(init).parent if Path(init).is_file() else Path(init)
+    found = run_place(init)
+    place = found.parent if found.is_file() else found
     return Run.open(place) if (place / "config.json").is_file() else None
 
 

@@ -18,7 +18,8 @@ COMMANDS = {
     name: f"mepol.commands.{name}"
     for name in (
         *("explore", "resume", "evaluate", "compare", "sweep", "horizon", "animate", "video", "finetune", "goals"),
-        *("heatmaps", "report", "export", "collect", "presets", "calibrate", "doctor", "completion", "help"),
+        *("heatmaps", "report", "export", "collect", "zoo", "reproduce", "presets", "calibrate"),
+        *("doctor", "completion", "help"),
     )
 }
 """Command -> the module whose `command(arguments)` it is; imported when it is asked for."""

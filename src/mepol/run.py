@@ -61,7 +61,7 @@ class Run:
         >>> mepol.Run.open("runs/gridworld").finished
         True
         """
-        return Run(RunDirectory.open(Path(path)), given)
+        return Run(RunDirectory.open(path), given)
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "unfinished"
@@ -296,5 +296,4 @@ class Run:
                 suffix=".mp4" if path is None else Path(path).suffix,
                 progress=progress,
             )
-        own = self.directory.door
-        return own.write("figures/policy.mp4", data) if path is None else write_bytes(Path(path), data)
+        return self.directory.door.write("figures/policy.mp4", data) if path is None else write_bytes(Path(path), data)

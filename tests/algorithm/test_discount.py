@@ -92,7 +92,14 @@ def test_no_discount_is_no_weight() -> None:
 
 @pytest.mark.parametrize("rule", ["importance", "advantage"])
 def test_runs_take_it_and_their_index_is_of_it(rule: str, tmp_path: Path) -> None:
-    settings = {"horizon": 60, "trajectories": 10, "evaluation_trajectories": 20, "hidden": (16, 16), "eps": 1e-6}
+    settings = {
+        "epochs": 2,
+        "horizon": 60,
+        "trajectories": 10,
+        "evaluation_trajectories": 20,
+        "hidden": (16,),
+        "eps": 1e-6,
+    }
     early, late = (
         mepol.explore(
             "gridworld",

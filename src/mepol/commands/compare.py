@@ -182,6 +182,7 @@ def write_comparison(
         bands = {group.title: found for group in groups if (found := band(group, measure, against=against)) is not None}
         if bands:
             ceiling = next(iter(ceilings)) if measure == "index" and len(ceilings) == 1 else None
-            labels = {"title": ", ".join(envs), "x": AGAINST[against], "y": LABELS[measure]}
-            paths.append(door.write(f"{measure}.png", draw_bands(bands, **labels, ceiling=ceiling)))
+            x, y = AGAINST[against], LABELS[measure]
+            picture = draw_bands(bands, title=", ".join(envs), x=x, y=y, ceiling=ceiling)
+            paths.append(door.write(f"{measure}.png", picture))
     return paths

@@ -13,6 +13,7 @@ from mepol.console.screen import stdout
 from mepol.elsewhere.export import export_file
 from mepol.errors import ConfigError
 from mepol.run import Run
+from mepol.runs.zoo import run_place
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def command(arguments: list[str]) -> None:
     parsed = parse(ExportArguments, arguments, "mepol export")
     at_least("steps", parsed.steps, 1)
     at_least("seed", parsed.seed, 0)
-    if parsed.policy.is_dir():
+    if run_place(parsed.policy).is_dir():
         asked = {name: getattr(parsed, name) for name in ("which", "steps", "goal", "seed")}
         files = Run.open(parsed.policy).export(parsed.to, parsed.out, **asked)
     elif parsed.which != "last":

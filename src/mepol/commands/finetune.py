@@ -27,6 +27,7 @@ from mepol.finetuning.start import explorer_name
 from mepol.finetuning.tasks import DEFAULT_HORIZON, TASKS, find_task, is_environment
 from mepol.runs.directory import RunDirectory
 from mepol.runs.text import file_name
+from mepol.runs.zoo import run_place
 from mepol.settings import Described, describe, with_settings
 
 USAGE = """\
@@ -124,7 +125,7 @@ def _default(task: str, env: str, init: str) -> tuple[FinetuneConfig, ExploreCon
         raise ConfigError(f"no exploration preset or environment is called {env!r}; {advice(env, PRESETS)}")
     if not env and (task in PRESETS or is_environment(task)):
         place = PRESETS[task].config.env if task in PRESETS else task
-        explored = RunDirectory.open(Path(init)).config.horizon if (Path(init) / "config.json").is_file() else None
+        explored = RunDirectory.open(init).config.horizon if (run_place(init) / "config.json").is_file() else None
         return default_config(place, place, horizon=limit_of(place) or explored or DEFAULT_HORIZON), None
     return default_config(task, env), None
 

@@ -13,11 +13,12 @@ from mepol.commands.heatmaps import chosen_grid, words
 from mepol.commands.terminal import Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.envs.coordinates import Grid
-from mepol.envs.reachable import reachable_cells
-from mepol.evaluation.goal_coverage import GoalCoverage, goal_coverage
+from mepol.evaluation.goal_coverage import GoalCoverage
 from mepol.figures.goals import draw_goal_coverage
 from mepol.run import Run
 from mepol.runs.tables import csv_text
+from mepol.runs.zoo import require_own
+from mepol.zoo.measures import met_goals
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def command(arguments: list[str]) -> None:
     at_least("trajectories", parsed.trajectories, 1)
     at_least("seed", parsed.seed, 0)
     run = Run.open(parsed.run)
+    require_own(run.path)  # told before anything is measured
     coverage, grid = measure(run, parsed.which, parsed.trajectories, parsed.seed, parsed.axes)
     figure, table = _write(run, coverage, grid)
     if parsed.json:
@@ -69,11 +71,7 @@ def command(arguments: list[str]) -> None:
 
 def measure(run: Run, which: str, trajectories: int, seed: int, axes: str = "") -> tuple[GoalCoverage, Grid]:
     """Roll a run's policy afresh and see which goals it meets: cells of its grid, or of that of `axes`."""
-    with run.working(trajectories) as env:
-        batch = run.rollout(env, which=which, seed=seed)
-        grid = chosen_grid(run.domain, axes, [batch])
-        goals = reachable_cells(env, grid, absorb=False)
-    return goal_coverage(batch, grid, np.ones(grid.bins, dtype=bool) if goals is None else goals), grid
+    return met_goals(run, which, trajectories, seed, lambda batch: chosen_grid(run.domain, axes, [batch]))
 
 
 def _write(run: Run, coverage: GoalCoverage, grid: Grid) -> tuple[Path, Path]:

@@ -30,12 +30,14 @@ mepol {__version__}: explore without rewards, and get one policy that covers the
   mepol goals RUN [--which W] [--trajectories N] [--seed S] [--json]           how often it meets goals untrained
   mepol export RUN|POLICY --to sb3-ppo|onnx|... [--which W] [--out FILE]       the policy for another program
   mepol collect RUN --steps N --out ID|DIR [--which W] [--goal TASK]           its data for offline learners
+  mepol reproduce FIGURE...|all [--scale smoke|quick|paper] [--jobs J]         the paper's figures by name; --list
+  mepol zoo list|get NAME|card NAME|export RUN DIR                             policies that are shipped, with cards
   mepol presets                                                                the paper's settings, with sources
   mepol doctor                                                                 what works here, and what is missing
   mepol completion bash|zsh|fish                                               Tab completes commands and flags
 
-RUN is the directory of an exploration or of a fine-tuning. --which says which of its policies is meant: last (the
-newest), best (the one with the best evaluation) or initial (the one it started from).
+RUN is the directory of an exploration or of a fine-tuning, or a shipped one, zoo:NAME. --which says which of its
+policies is meant: last (the newest), best (the one with the best evaluation) or initial (the one it started from).
 `mepol explore gridworld --help` shows the settings people use, --help-all every one; each command takes --help,
 and --verbose, which shows warnings and faults in full.
 """

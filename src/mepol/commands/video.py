@@ -12,6 +12,7 @@ from mepol.commands.terminal import SomeInt, SomePath, Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.run import Run
 from mepol.runs.files import output_folder
+from mepol.runs.zoo import is_shipped
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class VideoArguments:
     seed: int = 0
     """Of start states and action noise."""
     out: SomePath = None
-    """File to write, .mp4 or .gif; by default RUN/figures/policy.mp4."""
+    """File to write, .mp4 or .gif; by default RUN/figures/policy.mp4, for zoo:NAME NAME.mp4 here."""
 
 
 def command(arguments: list[str]) -> None:
@@ -38,12 +39,13 @@ def command(arguments: list[str]) -> None:
     at_least("seed", parsed.seed, 0)
     columns = (TextColumn("filming"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     run = Run.open(parsed.run)
-    if parsed.out is not None:  # told before anything is filmed
-        output_folder(parsed.out.parent)
+    shipped = Path(f"{run.path.name}.mp4") if is_shipped(run.path) else None
+    if (out := parsed.out or shipped) is not None:  # told before anything is filmed
+        output_folder(out.parent)
     with Progress(*columns, console=stdout) as bar:
         task = bar.add_task("frames", total=None)
         path = run.video(
-            parsed.out,
+            out,
             which=parsed.which,
             episodes=parsed.episodes,
             steps=parsed.steps,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from mepol.errors import MepolError
@@ -16,6 +17,15 @@ from mepol.settings import from_json
 
 def main(path: Path, settings: str) -> int:
     """Begin the run in `path`, or go on with it; the exit code."""
+    return work(
+        path,
+        begin=lambda: explore(from_json(ExploreConfig, settings), path, report=say),
+        go_on=lambda: resume(path, report=say),
+    )
+
+
+def work(path: Path, *, begin: Callable[[], object], go_on: Callable[[], object]) -> int:
+    """Begin the run of either phase in `path`, or go on with it where it is there; the exit code of the process."""
 
     def stop(number: int, _: object) -> None:
         raise SystemExit(128 + number)  # unwinds, so that the state of the last epoch reaches the disk
@@ -23,18 +33,16 @@ def main(path: Path, settings: str) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, stop)
     try:
-        if (path / "config.json").exists():
-            resume(path, report=_say)
-        else:
-            explore(from_json(ExploreConfig, settings), path, report=_say)
+        (go_on if (path / "config.json").exists() else begin)()
     except (MepolError, ImportError, OSError, MemoryError) as fault:
         sys.stderr.write(f"mepol: {plain(str(fault) or type(fault).__name__)}\n")
         return 1
     return 0
 
 
-def _say(progress: Progress) -> None:
-    sys.stdout.write(f"epoch {progress.turn}/{progress.length}\n")
+def say(progress: Progress) -> None:
+    """A line of each turn, for the log."""
+    sys.stdout.write(f"{progress.run.phase.turn} {progress.turn}/{progress.length}\n")
     sys.stdout.flush()
 
 

@@ -36,8 +36,11 @@ class Member:
     """One run of a study."""
 
     variant: str
-    config: ExploreConfig
+    config: Any
+    """An ExploreConfig; the settings of another phase where `module` works on that."""
     path: Path
+    module: str = "mepol.exploration.member"
+    """What its process runs, with the directory as argument and the settings on standard input."""
 
     @property
     def name(self) -> str:

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from mepol.errors import ConfigError, RunError
-from mepol.exploration.explorers import explorer_kind
 from mepol.exploration.study import Member
 from mepol.runs.directory import RunDirectory
 from mepol.runs.files import Door, output_folder
 from mepol.runs.groups import MEASURES, last_measured
 from mepol.runs.lock import hold
 from mepol.runs.machine import MACHINE_SETTINGS
+from mepol.runs.phases import phase_for
 from mepol.runs.tables import csv_text
 from mepol.runs.text import plain
 from mepol.settings import flat_settings, to_json
@@ -43,8 +43,8 @@ class Outcome:
 
     @property
     def length(self) -> int:
-        """Epochs of the whole run."""
-        return explorer_kind(self.member.config.explorer).length(self.member.config)
+        """Turns of the whole run: epochs of an exploration."""
+        return phase_for(self.member.config).length(self.member.config)
 
 
 def run_members(
@@ -104,10 +104,15 @@ class Epochs:
             state = (found.st_mtime_ns, found.st_size)
             if self._seen.get(member.name, (None, 0))[0] != state:
                 rows = RunDirectory.open(member.path).rows()
-                self._seen[member.name] = state, rows[-1].epoch if rows else 0
+                self._seen[member.name] = state, _turn(rows)
             return self._seen[member.name][1]
         except (OSError, RunError, ConfigError):
             return 0
+
+
+def _turn(rows: Sequence[Any]) -> int:
+    """The turn of the newest row, which is its first column; 0 where there is none."""
+    return int(dataclasses.astuple(rows[-1])[0]) if rows else 0
 
 
 def _look_first(member: Member) -> Outcome:
@@ -143,7 +148,7 @@ def _start(member: Member, door: Door) -> subprocess.Popen[bytes]:
     threads = {n: str(member.config.machine.threads or 1) for n in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mepol.exploration.member", str(member.path)],
+            [sys.executable, "-m", member.module, str(member.path)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -164,7 +169,7 @@ def _look(member: Member, code: int) -> Outcome:
     try:
         run = RunDirectory.open(member.path)
         rows = run.rows()
-        epoch, finished = (rows[-1].epoch if rows else 0), run.is_finished
+        epoch, finished = _turn(rows), run.is_finished
     except (RunError, ConfigError) as problem:  # never made, or broken
         fault = str(problem)
     if code == 0 and finished:

@@ -13,12 +13,27 @@ from mepol.runs.text import label
 COLOURS = ("#0077b6", "#d1495b", "#2a9d8f", "#e9a03b", "#6a4c93", "#8d99ae", "#3a5a40", "#b5651d")
 
 
-def draw_bands(bands: Mapping[str, Band], *, title: str, x: str, y: str, ceiling: float | None = None) -> bytes:
-    """One line a group with its 95 % interval; a group measured once only is a dashed level."""
+def draw_bands(
+    bands: Mapping[str, Band],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    ceiling: float | None = None,
+    levels: Mapping[str, float] | None = None,
+) -> bytes:
+    """One line a group with its 95 % interval; a group measured once only is a dashed level.
+
+    levels: the paper's values, each a dotted line in the colour of the group whose name begins with the level's.
+    """
     figure, (axes,) = new_figure(width=6.4, height=4.0)
     plot_bands(axes, bands)
     if ceiling is not None:
         axes.axhline(ceiling, color=INK, ls=":", lw=1, label=f"ceiling {ceiling:.3f}")
+    for name, level in (levels or {}).items():
+        place = next((i for i, group in enumerate(bands) if group.split(",")[0] == name), None)
+        colour = INK if place is None else COLOURS[place % len(COLOURS)]
+        axes.axhline(level, color=colour, ls=(0, (1, 3)), lw=1.4, label=f"{label(name)}, the paper: {level:g}")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_title(label(title), fontsize=10)

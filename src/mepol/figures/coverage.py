@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -32,11 +34,18 @@ def draw_before_and_after(
     before: NDArray[np.int64], after: NDArray[np.int64], grid: Grid, titles: tuple[str, str]
 ) -> bytes:
     """Two maps side by side on one colour scale."""
-    figure, axes = new_figure(2, width=4.6, height=4.1)
-    scale = colour_scale(before, after)
-    for place, visits, title in zip(axes, (before, after), titles, strict=True):
-        image = _map(place, visits, grid, title, scale)
+    return draw_maps(list(zip(titles, (before, after), strict=True)), grid)
+
+
+def draw_maps(maps: Sequence[tuple[str, NDArray[np.int64]]], grid: Grid, *, title: str = "") -> bytes:
+    """Maps (bins_0, bins_1) side by side under their titles, on one colour scale."""
+    figure, axes = new_figure(len(maps), width=4.6, height=4.1)
+    scale = colour_scale(*(visits for _, visits in maps))
+    for place, (name, visits) in zip(axes, maps, strict=True):
+        image = _map(place, visits, grid, name, scale)
     _colour_bar(figure, axes, image)
+    if title:
+        figure.suptitle(label(title), fontsize=10)
     return png(figure)
 
 

@@ -37,6 +37,7 @@ from mepol.runs.phases import Phase, phase_of
 from mepol.runs.trust import require_trusted
 from mepol.runs.unused import FOLDERS, require_unused
 from mepol.runs.visits import read_visits, visits_text
+from mepol.runs.zoo import require_own, run_place
 from mepol.settings import flat_settings, from_json, to_json
 
 C = TypeVar("C")
@@ -58,6 +59,7 @@ class RunDirectory(Generic[C, R]):
     @property
     def door(self) -> Door:
         """The one way in which it is written."""
+        require_own(self.path)
         return Door(self.path)
 
     # --- making and opening ---------------------------------------------------------------------------------------
@@ -92,8 +94,8 @@ class RunDirectory(Generic[C, R]):
 
     @staticmethod
     def open(path: str | Path) -> RunDirectory[Any, Any]:
-        """An existing run of either phase, its config checked."""
-        path = Path(path)
+        """An existing run of either phase, or a shipped one, `zoo:NAME`; its config checked."""
+        path = run_place(path)
         if not os.path.isfile(path / "config.json"):  # noqa: PTH113  Path.is_file raises on impossible names
             raise RunError(f"{path} is not a run directory: it has no config.json")
         settings = _read_settings(path / "config.json")
@@ -112,6 +114,7 @@ class RunDirectory(Generic[C, R]):
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the run for this process; a second process is refused."""
+        require_own(self.path)
         with hold(self.path):
             yield
 

@@ -69,6 +69,11 @@ def register(phase: Phase[C, R]) -> Phase[C, R]:
     return phase
 
 
+def phase_for(config: object) -> Phase[Any, Any]:
+    """The phase that has such settings."""
+    return next(phase for phase in PHASES.values() if isinstance(config, phase.config))
+
+
 def phase_of(settings: Any) -> Phase[Any, Any]:
     """The phase whose settings these are (a config.json as plain values)."""
     found = [phase for phase in PHASES.values() if isinstance(settings, dict) and phase.marker in settings]

@@ -32,6 +32,7 @@ from mepol.runs.files import Door
 from mepol.runs.networks import checked_correlation, checked_widths, require_scale, require_spread
 from mepol.runs.plain import read_plain
 from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes, tensor_shapes
+from mepol.runs.zoo import policy_place
 from mepol.sampling.actors import Mixture, SquashedPolicy, UniformActor
 from mepol.sampling.collect import Actor
 
@@ -95,7 +96,7 @@ def load_policy(path: str | Path, into: nn.Module | None = None) -> Any:
     >>> mepol.load_policy("policy.safetensors").widths
     (2, 300, 300, 3)
     """
-    path = Path(path)
+    path = policy_place(path)
     if (plain := read_plain(path, MAX_POLICY, checked_widths)) is not None:
         return _build_gaussian((plain[0], 0.0), plain[1], path)
     name = policy_header(path).get("format", "")
@@ -218,10 +219,8 @@ def _pack_given(policy: nn.Module) -> tuple[Mapping[str, Tensor], dict[str, str]
 
 def _plan_given(header: dict[str, str], layout: Layout, path: Path, into: nn.Module | None = None) -> nn.Module:
     if into is None:
-        name = header.get("class", "?")
-        raise PolicyFileError(
-            f"{path} holds a policy of the class {name[:80]!r}, which is not ours: hand one in to load it"
-        )
+        name = header.get("class", "?")[:80]
+        raise PolicyFileError(f"{path} holds a policy of the class {name!r}, which is not ours: hand one in to load it")
     if layout != {name: (list(t.shape), _CODES.get(t.dtype, "?")) for name, t in into.state_dict().items()}:
         raise PolicyFileError(f"{path} does not fit the {type(into).__name__} that was handed in")
     return into

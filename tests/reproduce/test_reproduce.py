@@ -1,0 +1,165 @@
+"""`mepol reproduce`: every figure of the paper has a name, is run where it is missing, and says what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mepol
+from mepol.cli import main
+from mepol.errors import ConfigError, RunError
+from mepol.exploration.drive import explore
+from mepol.exploration.presets import PRESETS
+from mepol.finetuning.presets import default_config
+from mepol.finetuning.tasks import TASKS
+from mepol.reproduce.catalogue import chosen, figures, needed
+from mepol.reproduce.draw import DRAWERS, draw
+from mepol.reproduce.expected import stand
+from mepol.reproduce.found import SUMMARY, percent
+from mepol.reproduce.page import BEGIN, END, write_page
+from mepol.reproduce.studies import PAPER, SCALES, Scale, find_study, studies
+from mepol.reproduce.work import Asked, run_missing
+from mepol.runs.callbacks import Progress
+
+SMOKE = Scale("smoke")
+
+
+def test_every_study_makes_valid_settings_at_every_scale():
+    for study in studies().values():
+        for scale in map(Scale, SCALES):
+            for variant in study.variants:
+                for task in study.data.get("tasks", ()):
+                    study.task(task, variant, scale)
+                if not study.is_task:
+                    study.exploration(variant, scale)
+                assert study.samples(variant, scale) <= study.samples(variant, PAPER)
+
+
+def test_paper_scale_is_the_papers_own():
+    for name in ("gridworld", "mountain-car", "ant", "humanoid", "hand-reach"):
+        assert find_study(name).exploration("mepol", PAPER) == PRESETS[name].config
+    assert find_study("ant").exploration("maxent", PAPER) == PRESETS["ant"].config_for("maxent")
+    assert find_study("grid-goals").task("grid-goal2", "mepol", PAPER) == default_config("grid-goal2")
+    assert find_study("ant").samples("mepol", PAPER) == 2000 * 20 * 500
+    assert PAPER.seeds(find_study("ant")) == 8
+    assert PAPER.seeds(find_study("ant-maze")) == 2
+
+
+def test_all_variants_of_a_figure_are_measured_on_one_scale():
+    for study in studies().values():
+        if not study.is_task and not study.name.startswith("sensitivity-k"):
+            for scale in map(Scale, SCALES):
+                configs = [study.exploration(variant, scale) for variant in study.variants]
+                assert len({(config.ascent.k, config.ascent.eps) for config in configs}) == 1, study.name
+
+
+def test_every_task_of_the_paper_has_a_figure_and_starts_from_the_papers_explorer():
+    whole = [study for study in studies().values() if len(study.variants) > 1]
+    shown = {task: study for study in whole for task in study.data.get("tasks", ())}
+    assert set(shown) == set(TASKS)
+    for task, study in shown.items():
+        assert study.starts["mepol"] == (TASKS[task].explorer, "mepol")
+        assert set(study.variants) == {"mepol", "trpo", "sac", "smm", "icm", "pseudocount"}
+
+
+def test_every_figure_can_be_drawn_and_needs_its_starts():
+    for figure in figures().values():
+        assert figure.data["draw"] in DRAWERS
+        assert figure.data["place"]
+    assert needed(chosen(["fig-ant-navigate"]))["ant-xy"] == {"mepol"}
+    assert list(needed(chosen(["fig-ant-navigate"]))) == ["ant-xy", "ant-navigate"]
+    assert set(needed(chosen(["table-discrete"]))) == {"mountain-car", "ant", "humanoid"}
+    with pytest.raises(ConfigError, match="did you mean 'fig-gridworld'"):
+        chosen(["fig-gridwold"])
+
+
+def test_what_is_there_is_not_run_again_and_the_figure_says_what_it_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A figure of curves and one of visits share runs; a table of other studies has none yet; the page says so."""
+    words = ["reproduce", "fig-gridworld", "fig-gridworld-heatmaps", "--scale", "smoke", "--out", str(tmp_path)]
+    asked = Asked(tmp_path / "smoke" / "runs", SMOKE)
+    needs = needed(chosen(["fig-gridworld"]))
+    assert (stand(needs, asked, 1, 1.0).runs, stand(needs, asked, 1, 1.0).done) == (2, 0)
+    assert main(words) == 0
+    assert stand(needs, asked, 1, 1.0).done == 2
+    assert stand(needs, asked, 1, 1.0).seconds == 0
+    run = mepol.open(asked.root / "gridworld" / "mepol-seed-0")
+    (mepol_row, random_row) = SUMMARY.read(tmp_path / "smoke" / "fig-gridworld" / "summary.csv")
+    assert mepol_row.value == pytest.approx(run.metrics["index"][-1], abs=1e-4)
+    assert mepol_row.samples == run.metrics["samples"][-1] == 2 * 4 * 40
+    assert mepol_row.share == pytest.approx(320 / (200 * 20 * 1200), abs=1e-6)
+    assert (mepol_row.seeds, mepol_row.paper_seeds, random_row.share) == (1, 8, None)
+    for name in ("fig-gridworld", "fig-gridworld-heatmaps"):
+        assert (tmp_path / "smoke" / name / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+    before = {path: path.stat().st_mtime_ns for path in asked.root.rglob("metrics.csv")}
+    picture = (tmp_path / "smoke" / "fig-gridworld" / "figure.png").read_bytes()
+    assert main(words) == 0
+    assert {path: path.stat().st_mtime_ns for path in asked.root.rglob("metrics.csv")} == before
+    assert (tmp_path / "smoke" / "fig-gridworld" / "figure.png").read_bytes() == picture
+
+    capsys.readouterr()
+    assert main(["reproduce", "table-discrete", "--draw-only", "--scale", "smoke", "--out", str(tmp_path)]) == 1
+    assert "has no measured run" in capsys.readouterr().err
+
+    page = tmp_path / "docs" / "paper.md"
+    page.parent.mkdir()
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    write_page(page, tmp_path, SCALES)
+    text = page.read_text()
+    assert text.startswith(f"before\n{BEGIN}\n")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    assert f"| {mepol_row.value:.2f} | 1 of 8 | 320, {percent(320 / 4_800_000)} | fast | smoke |" in text
+    assert "| fig-ant | | | | not run |" in text
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path):
+    asked = Asked(tmp_path / "smoke" / "runs", SMOKE)
+    (member,) = asked.members(find_study("gridworld"), {"mepol"})
+
+    whole = explore(member.config, tmp_path / "whole")
+
+    def stop(progress: Progress) -> None:
+        if progress.turn == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        explore(member.config, member.path, report=stop)
+    assert not mepol.open(member.path).finished
+    assert main(["reproduce", "fig-gridworld-heatmaps", "--scale", "smoke", "--out", str(tmp_path)]) == 0
+    assert (member.path / "policy.safetensors").read_bytes() == (whole.path / "policy.safetensors").read_bytes()
+
+
+def test_a_task_figure_runs_its_explorer_first(tmp_path: Path):
+    """TRPO from the explorer, by the same engine as explorations."""
+    asked = Asked(tmp_path, SMOKE)
+    with pytest.raises(RunError, match="it has no config"):
+        asked.members(find_study("grid-goals"), {"mepol"})
+
+    needs = {"gridworld": {"mepol"}, "grid-goals": {"mepol"}}
+    assert run_missing(needs, asked, 2) == []
+    run = mepol.open(tmp_path / "grid-goals" / "grid-goal1-mepol-seed-0")
+    assert run.finished
+    assert run.config.init == str(tmp_path / "gridworld" / "mepol-seed-0")
+
+    paths = draw(chosen(["fig-grid-goals"])[0], tmp_path, tmp_path / "drawn", SMOKE)
+    assert {p.name for p in paths} >= {"figure-grid-goal1.png", "figure-grid-goal3.png", "data.csv", "summary.csv"}
+    rows = SUMMARY.read(tmp_path / "drawn" / "summary.csv")
+    assert [row.series for row in rows] == [f"grid-goal{n} mepol" for n in (1, 2, 3)]
+    assert rows[0].share == pytest.approx(80 / (100 * 12_000), abs=1e-6)
+
+
+def test_list_names_everything(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    assert main(["reproduce", "--list", "--scale", "paper", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in figures())
+    assert "days" in shown
+
+
+@pytest.mark.torture
+def test_smoke_makes_every_figure(tmp_path: Path):
+    assert main(["reproduce", "all", "--scale", "smoke", "--jobs", "2", "--out", str(tmp_path)]) == 0
+    assert all((tmp_path / "smoke" / name / "summary.csv").is_file() for name in figures())
