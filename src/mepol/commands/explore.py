@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from mepol.commands.help import all_settings, first_screen
+from mepol.commands.sampling import SamplingArguments
 from mepol.commands.terminal import assignment, parse_rest, parse_some, resumable
 from mepol.commands.watch import WatchArguments
 from mepol.console.progress import noting, telling
@@ -69,6 +70,7 @@ class ExploreArguments:
     env_arg: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """An argument of the environment's construction, KEY=VALUE with a TOML value; may be given several times."""
     watch: WatchArguments = field(default_factory=WatchArguments)
+    sampling: SamplingArguments = field(default_factory=SamplingArguments)
 
 
 def command(arguments: list[str]) -> None:
@@ -96,7 +98,8 @@ def command(arguments: list[str]) -> None:
     kind = explorer_kind(config.explorer)
     stdout.print(f"exploring {config.env}: {kind.describe(config)}")
     with resumable(out, f"mepol resume {out}"), telling("epoch", kind.length(config)) as report:
-        run = explore(config, out, callbacks=parsed.watch.callbacks(), report=report, tell=noting)
+        watching = parsed.watch.callbacks()
+        run = explore(config, out, given=parsed.sampling.given(), callbacks=watching, report=report, tell=noting)
     print_summary(run)
 
 
@@ -135,7 +138,11 @@ def flags(default: ExploreConfig) -> list[Described]:
     here = [row for row in describe(Choices) if row.name in ("fast", "paper_rule")]
     here += [Described("out", "path", "runs/NAME-seed-S", "", "New directory for the run.", "command")]
     own = "An argument of the environment's construction, as KEY=VALUE; may be given several times."
-    here += [Described("env_arg", "key=value", "", "", own, "command"), *describe(WatchArguments)]
+    here += [
+        Described("env_arg", "key=value", "", "", own, "command"),
+        *describe(WatchArguments),
+        *describe(SamplingArguments),
+    ]
     rows = [*(_in_command(row) for row in here), *describe(default)]
     return [row for row in rows if row.name != "env_kwargs"]
 

@@ -13,6 +13,7 @@ from mepol.envs.domain import Domain
 from mepol.envs.reachable import coverage
 from mepol.estimators import entropy
 from mepol.evaluation.visits import discrete_entropy, visit_counts
+from mepol.neighbours import Workers
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Evaluation:
     """(bins_0, bins_1) visits of all trajectories together."""
 
 
-def measure_states(batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: int = -1) -> Evaluation:
+def measure_states(batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: Workers = -1) -> Evaluation:
     """What the trajectories of `batch` cover of `domain`: its features' entropy, and the cells of its grid."""
     index = entropy(domain.search(batch, k, eps=eps, workers=workers))
     if domain.grid is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mepol.errors import MepolError
@@ -16,21 +18,38 @@ from mepol.settings import from_json
 
 def main(path: Path, settings: str) -> int:
     """Begin the run in `path`, or go on with it; the exit code."""
+    with stoppable():
+        fault = work_on(path, settings, _say)
+    if fault:
+        sys.stderr.write(f"mepol: {fault}\n")
+    return 1 if fault else 0
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """A signal to end unwinds the block as SystemExit, so that the state of the last epoch reaches the disk."""
 
     def stop(number: int, _: object) -> None:
-        raise SystemExit(128 + number)  # unwinds, so that the state of the last epoch reaches the disk
+        raise SystemExit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def work_on(path: Path, settings: str, report: Callable[[Progress], None]) -> str:
+    """Begin the run in `path`, or go on with it to its end; empty, or the sentence that says why it cannot."""
     try:
         if (path / "config.json").exists():
-            resume(path, report=_say)
+            resume(path, report=report)
         else:
-            explore(from_json(ExploreConfig, settings), path, report=_say)
+            explore(from_json(ExploreConfig, settings), path, report=report)
     except (MepolError, ImportError, OSError, MemoryError) as fault:
-        sys.stderr.write(f"mepol: {plain(str(fault) or type(fault).__name__)}\n")
-        return 1
-    return 0
+        return plain(str(fault) or type(fault).__name__)
+    return ""
 
 
 def _say(progress: Progress) -> None:
