@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import os
 import signal
@@ -124,7 +125,7 @@ def _listen(ray: Any, mailbox: Any) -> None:
     def wait() -> None:
         with suppress(ray.exceptions.RayError):
             ray.get(mailbox.stopped.remote())
-        os.kill(os.getpid(), signal.SIGINT)
+        _thread.interrupt_main(signal.SIGINT)  # Ray's workers are deaf to one from the system
 
     threading.Thread(target=wait, daemon=True).start()
 
