@@ -19,7 +19,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from mepol import neighbours as module
 from mepol.errors import ParticleError
-from mepol.neighbours import Neighbours, log_unit_ball, neighbours
+from mepol.neighbours import Neighbours, log_unit_ball, neighbours, pool
+from mepol.neighbours.brute import BLOCK_BYTES
 
 Search = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
@@ -175,7 +176,7 @@ def test_the_number_of_threads_is_left_as_it_was_and_obeyed(monkeypatch: pytest.
             asked.append(threads)
             super().__init__(threads)
 
-    monkeypatch.setattr(module, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(pool, "ThreadPoolExecutor", Pool)
     before = torch.get_num_threads()
     for workers in (1, 3, -1):
         neighbours(x, 4, workers=workers)
@@ -233,7 +234,7 @@ def test_brute_force_keeps_no_matrix_of_all_distances() -> None:
     x = np.random.default_rng(0).standard_normal((n, 50))
     peak, _ = peak_bytes(x, k)
     # a few blocks at once beside the linear part (torch's products are not traced)
-    assert peak < 8 * module.BLOCK_BYTES + 12 * 8 * n * (k + 1 + 50) < 8 * n * n / 4
+    assert peak < 8 * BLOCK_BYTES + 12 * 8 * n * (k + 1 + 50) < 8 * n * n / 4
 
 
 def test_a_particle_more_than_memory_allows_is_not_asked_of_k() -> None:

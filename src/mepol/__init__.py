@@ -40,7 +40,7 @@ def _load_torch() -> None:
 
 _load_torch()
 
-from mepol import algorithm
+from mepol import algorithm, cluster
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.api import evaluate, explore, finetune, open, preset, presets, resume
@@ -65,6 +65,7 @@ __all__ = [
     "TensorBoard",
     "WeightsAndBiases",
     "algorithm",
+    "cluster",
     "collect",
     "evaluate",
     "explore",

@@ -58,7 +58,7 @@ def explore(
     out: new directory of the run; by default a temporary one, which is named. features: what the entropy is of, as
     text (`"x,y"`, `"0:7"`) or as a function (N, S) states -> (N, D). callbacks: called after each epoch
     (`mepol.StopAt`). settings: any setting by its name (`k=10`, `horizon=400`, `hidden=(64, 64)`), and as objects
-    `rule`, `policy`, `explorer`, `objective` (docs/extending.md).
+    `rule`, `policy`, `explorer`, `objective` (docs/extending.md), `sampler` (docs/scale.md).
 
     Whatever stops it, `mepol.resume(path)` goes on from its last checkpoint, to the same bits.
 
@@ -87,8 +87,9 @@ def resume(
 ) -> Run:
     """Continue a run of either phase to its end, or to `length` epochs or iterations; equal to one never stopped.
 
-    env, goal, and objects (`features`, `policy`, `rule`, `explorer`, `objective`): what was handed in when the run was
-    made and no file holds. `k` and `eps` may be others from here on, where coinciding particles ended an exploration.
+    env, goal, and objects (`features`, `policy`, `rule`, `explorer`, `objective`, `sampler`): what was handed in when
+    the run was made and no file holds. `k` and `eps` may be others from here on, where coinciding
+    particles ended an exploration.
 
     >>> import mepol
     >>> mepol.resume("runs/gridworld", length=3, progress=False).metrics["epoch"].tolist()

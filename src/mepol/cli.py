@@ -33,6 +33,7 @@ EXTRAS = {
     **dict.fromkeys(("tensorboard", "wandb"), "log"),
     **dict.fromkeys(("onnx", "onnxruntime"), "export"),
     **dict.fromkeys(("minari", "h5py", "pyarrow"), "data"),
+    "ray": "ray",
 }
 """Optional module -> the extra that brings it."""
 

@@ -23,11 +23,11 @@ from scipy.special import digamma
 from torch import Tensor
 
 from mepol.errors import ParticleError
-from mepol.neighbours import Neighbours, neighbours
+from mepol.neighbours import Neighbours, Workers, neighbours
 
 
 def knn_entropy(
-    x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1, names: Sequence[str] | None = None
+    x: ArrayLike, k: int, *, eps: float = 0.0, workers: Workers = -1, names: Sequence[str] | None = None
 ) -> float:
     """Differential entropy, in nats, of the density that drew the rows of `x` (N, D). Eq. 1.
 
@@ -42,7 +42,13 @@ def knn_entropy(
 
 
 def weighted_knn_entropy(
-    x: ArrayLike, weights: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1, names: Sequence[str] | None = None
+    x: ArrayLike,
+    weights: ArrayLike,
+    k: int,
+    *,
+    eps: float = 0.0,
+    workers: Workers = -1,
+    names: Sequence[str] | None = None,
 ) -> float:
     """Entropy, in nats, of the density f' from rows of `x` (N, D) drawn from f. Eq. 2.
 
@@ -58,7 +64,9 @@ def weighted_knn_entropy(
     return float(weighted_entropy(neighbour_mass(_normalised(weights, near.n), near), near))
 
 
-def knn_kl(x: ArrayLike, weights: ArrayLike, k: int, *, workers: int = -1, names: Sequence[str] | None = None) -> float:
+def knn_kl(
+    x: ArrayLike, weights: ArrayLike, k: int, *, workers: Workers = -1, names: Sequence[str] | None = None
+) -> float:
     """KL(f || f'), in nats, from rows of `x` (N, D) drawn from f; weights as in `weighted_knn_entropy`. Eq. 3.
 
     An estimate: it may fall slightly below 0. A neighbourhood without any weight makes it infinite.

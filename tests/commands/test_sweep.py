@@ -13,6 +13,7 @@ import pytest
 from mepol.cli import main
 from mepol.errors import ConfigError
 from mepol.exploration.presets import PRESETS
+from mepol.exploration.processes import Processes
 from mepol.exploration.rows import EXPLORE, MetricsRow
 from mepol.exploration.study import Member, read_study, seeds_of, study_of
 from mepol.exploration.sweep import Epochs, Outcome, run_members
@@ -144,7 +145,7 @@ def test_a_member_that_was_killed_says_by_which_signal(tmp_path: Path) -> None:
         if outcomes[0].state == "running" and outcomes[0].epoch > 2:
             os.kill(int((member.path / "lock").read_text().split()[1]), signal.SIGKILL)
 
-    (outcome,) = run_members([member], 1, kill)
+    (outcome,) = run_members([member], Processes(), 1, kill)
     assert (outcome.state, outcome.reason) == ("failed", "killed by the signal SIGKILL")
     assert outcome.epoch > 2
 
@@ -160,7 +161,7 @@ def test_a_second_sweep_into_the_same_directory_is_refused_and_the_first_unharme
         if outcomes[0].state == "running" and not refused:
             refused.append(main(["sweep", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]))
 
-    (outcome,) = run_members(members[:1], 1, second)
+    (outcome,) = run_members(members[:1], Processes(), 1, second)
     assert refused == [1]
     assert f"{tmp_path / 'out'} is in use by process {os.getpid()}" in capsys.readouterr().err
     assert outcome.state == "done"

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mepol.estimators import entropy, neighbour_mass, state_kl, weighted_entropy
-from mepol.neighbours import Neighbours, neighbours
+from mepol.neighbours import Neighbours, Workers, neighbours
 
 
 class Landscape(Protocol):
@@ -55,7 +55,7 @@ class KnnLandscape:
 
     @staticmethod
     def of(
-        x: ArrayLike, k: int, *, eps: float = 0.0, workers: int = -1, names: Sequence[str] | None = None
+        x: ArrayLike, k: int, *, eps: float = 0.0, workers: Workers = -1, names: Sequence[str] | None = None
     ) -> KnnLandscape:
         """Over the particles in the rows of `x` (N, D); eps, workers and names as of `neighbours`."""
         return KnnLandscape(neighbours(x, k, eps=eps, workers=workers, names=names))

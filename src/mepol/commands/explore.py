@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from mepol.commands.help import all_settings, first_screen
+from mepol.commands.sampling import SamplingArguments
 from mepol.commands.terminal import assignment, parse_rest, parse_some, resumable
 from mepol.commands.watch import WatchArguments
 from mepol.console.progress import noting, telling
@@ -71,6 +72,7 @@ class ExploreArguments:
     wrapper: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """A class that wraps the environment, MODULE:CLASS; may be given several times, the innermost first."""
     watch: WatchArguments = field(default_factory=WatchArguments)
+    sampling: SamplingArguments = field(default_factory=SamplingArguments)
 
 
 def command(arguments: list[str]) -> None:
@@ -102,7 +104,8 @@ def command(arguments: list[str]) -> None:
     kind = explorer_kind(config.explorer)
     stdout.print(f"exploring {config.env}: {kind.describe(config)}")
     with resumable(out, f"mepol resume {out}"), telling("epoch", kind.length(config)) as report:
-        run = explore(config, out, callbacks=parsed.watch.callbacks(), report=report, tell=noting)
+        watching = parsed.watch.callbacks()
+        run = explore(config, out, given=parsed.sampling.given(), callbacks=watching, report=report, tell=noting)
     print_summary(run)
 
 
@@ -142,8 +145,12 @@ def flags(default: ExploreConfig) -> list[Described]:
     here += [Described("out", "path", "runs/NAME-seed-S", "", "New directory for the run.", "command")]
     own = "An argument of the environment's construction, as KEY=VALUE; may be given several times."
     around = "A class that wraps the environment, MODULE:CLASS; may be given several times, the innermost first."
-    here += [Described("env_arg", "key=value", "", "", own, "command")]
-    here += [Described("wrapper", "module:class", "", "", around, "command"), *describe(WatchArguments)]
+    here += [
+        Described("env_arg", "key=value", "", "", own, "command"),
+        Described("wrapper", "module:class", "", "", around, "command"),
+        *describe(WatchArguments),
+        *describe(SamplingArguments),
+    ]
     rows = [*(_in_command(row) for row in here), *describe(default)]
     return [row for row in rows if row.name not in ("env_kwargs", "wrappers")]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import tyro
 from rich.table import Table
 
+from mepol.cluster.engines import ENGINES
 from mepol.commands.terminal import SomeInt, SomePath, at_least, parse, resumable
 from mepol.console.screen import counting, stderr, stdout
 from mepol.errors import RunError
@@ -36,6 +38,10 @@ class ReproduceArguments:
     """Seeds 0 .. N-1 of each run; by default the scale's."""
     jobs: int = 1
     """Processes at a time, one thread each."""
+    engine: Literal["local", "ray"] = "local"
+    """Where explorations are worked off: processes of this machine, or tasks of a Ray cluster (docs/scale.md)."""
+    address: str | None = None
+    """With --engine ray: HOST:PORT of the cluster, or `auto`; by default one is started on this machine."""
     out: Path = Path("reproduced")
     """Directory of everything: OUT/SCALE/FIGURE, and the runs in OUT/SCALE/runs."""
     list: bool = False
@@ -70,7 +76,7 @@ def _make(figures: Sequence[Figure], asked: Asked, parsed: ReproduceArguments) -
     if not parsed.draw_only:
         again = f"mepol reproduce {' '.join(parsed.figures)} --scale {asked.scale.name}, with the same --out,"
         with resumable(parsed.out, again, mark=""):
-            faults = _run(needed(figures), asked, parsed.jobs)
+            faults = _run(needed(figures), asked, parsed)
     for figure in figures:
         try:
             paths = draw(figure, asked.root, asked.root.parent / figure.name, asked.scale)
@@ -82,7 +88,7 @@ def _make(figures: Sequence[Figure], asked: Asked, parsed: ReproduceArguments) -
         raise RunError(f"{len(faults)} things failed, the first is {faults[0]}; the same command tries them again")
 
 
-def _run(needs: dict[str, set[str]], asked: Asked, jobs: int) -> list[str]:
+def _run(needs: dict[str, set[str]], asked: Asked, parsed: ReproduceArguments) -> list[str]:
     """Everything that is missing, under one bar over all runs."""
     ended: dict[str, str] = {}
     total = sum(_number(find_study(name), variants, asked) for name, variants in needs.items())
@@ -95,7 +101,8 @@ def _run(needs: dict[str, set[str]], asked: Asked, jobs: int) -> list[str]:
                     ended[name] = o.state
                     tell(len(ended), total, f"{name} {o.state}{': ' if o.reason else ''}{o.reason}", False)
 
-        return run_missing(needs, asked, jobs, report=report)
+        engines = partial(ENGINES[parsed.engine], parsed.address, "pull")
+        return run_missing(needs, asked, parsed.jobs, report=report, engines=engines)
 
 
 def _number(study: Study, variants: set[str], asked: Asked) -> int:

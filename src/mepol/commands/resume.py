@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tyro
 
+from mepol.commands.sampling import SamplingArguments
 from mepol.commands.terminal import SomeFloat, SomeInt, parse, resumable
 from mepol.commands.watch import WatchArguments
 from mepol.console.progress import telling
@@ -32,15 +33,16 @@ class ResumeArguments:
     eps: SomeFloat = None
     """Another volume added to every neighbour ball from here on; as --k."""
     watch: WatchArguments = field(default_factory=WatchArguments)
+    sampling: SamplingArguments = field(default_factory=SamplingArguments)
 
 
 def command(arguments: list[str]) -> None:
     """Resume, and show how it goes."""
     parsed = parse(ResumeArguments, arguments, "mepol resume")
     run = RunDirectory.open(parsed.run)
-    given = {"epoch": parsed.epochs, "iteration": parsed.iterations}
-    length = given.pop(run.phase.turn)
-    if wrong := [turn for turn, value in given.items() if value is not None]:
+    lengths = {"epoch": parsed.epochs, "iteration": parsed.iterations}
+    length = lengths.pop(run.phase.turn)
+    if wrong := [turn for turn, value in lengths.items() if value is not None]:
         raise ConfigError(f"{wrong[0]}s are not what {parsed.run} counts: give its length with --{run.phase.turn}s")
     changes = {name: value for name in ("k", "eps") if (value := getattr(parsed, name)) is not None}
     if changes and run.phase.name != "explore":
@@ -50,8 +52,11 @@ def command(arguments: list[str]) -> None:
     callbacks = parsed.watch.callbacks()
     if wrong := [c.column for c in callbacks if isinstance(c, StopAt) and c.column not in run.phase.metrics.columns]:
         raise ConfigError(f"{parsed.run} is a fine-tuning, which has no {wrong[0]} to stop at")
+    given = parsed.sampling.given()
+    if given.sampler is not None and run.phase.name != "explore":
+        raise ConfigError(f"{parsed.run} is a fine-tuning, which draws its own episodes: leave out --sampler")
     total = run.phase.length(run.config) if length is None else length
     with resumable(parsed.run, f"mepol resume {parsed.run}"), telling(run.phase.turn, total) as report:
-        options = {"changes": changes} if changes else {}
+        options = {**({"changes": changes} if changes else {}), **({"given": given} if given.sampler else {})}
         run = run.phase.resume(parsed.run, length=length, callbacks=callbacks, report=report, **options)
     print_summary(run)

@@ -11,13 +11,15 @@ from typing import Any, Literal
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from mepol.cluster.engine import Storage
+from mepol.cluster.engines import ENGINES
 from mepol.commands.compare import write_comparison
-from mepol.commands.terminal import SomeInt, SomePath, assignment, at_least, parse, resumable
+from mepol.commands.terminal import SomeInt, SomePath, SomeText, assignment, at_least, parse, resumable
 from mepol.console.screen import stderr, stdout
 from mepol.errors import ConfigError, RunError
 from mepol.exploration.presets import PRESETS, starting_config
-from mepol.exploration.study import Member, Study, read_study, seeds_of, study_of
-from mepol.exploration.sweep import Outcome, log_path, run_members, write_summary
+from mepol.exploration.study import MAX_RUNS, Member, Study, read_study, seeds_of, study_of
+from mepol.exploration.sweep import Engine, Outcome, log_path, run_members, write_summary
 from mepol.runs.directory import RunDirectory
 from mepol.runs.files import require_place
 from mepol.runs.groups import Group
@@ -33,8 +35,16 @@ class SweepArguments:
     """A TOML file (see docs/rivals.md), a preset, or an environment as in `mepol explore`."""
     seeds: SomeInt = None
     """Seeds 0 .. N-1 of each variant; by default the study's, or 8 of a preset."""
-    jobs: int = 1
-    """Processes at a time."""
+    jobs: SomeInt = None
+    """Runs at a time; by default 1, or as many as a cluster has room for."""
+    engine: Literal["local", "ray"] = "local"
+    """Who works on the runs: processes of this machine, or tasks of a Ray cluster (docs/scale.md)."""
+    address: SomeText = None
+    """Of a Ray cluster that this machine is a node of, HOST:PORT or auto; by default Ray is started on this machine
+    alone."""
+    storage: Storage = "pull"
+    """With --engine ray: send what nodes write to --out here as it is written, or write it there, where --out is on a
+    path that all nodes see (shared)."""
     out: SomePath = None
     """Directory of the members; by default sweeps/NAME."""
     only: tuple[str, ...] = ()
@@ -49,10 +59,14 @@ class SweepArguments:
 def command(arguments: list[str]) -> None:
     """Run the study; fails at the end, in one sentence, if any member did."""
     parsed = parse(SweepArguments, arguments, "mepol sweep")
-    at_least("jobs", parsed.jobs, 1)
+    local = parsed.engine == "local"
+    jobs = parsed.jobs if parsed.jobs is not None else 1 if local else MAX_RUNS
+    at_least("jobs", jobs, 1)
+    if local and (parsed.address is not None or parsed.storage != "pull"):
+        raise ConfigError("--address and --storage are of a cluster: give --engine ray, too")
     name, study = _study(parsed)
     out = parsed.out or Path("sweeps") / name
-    threads = max(1, (os.cpu_count() or 1) // parsed.jobs)
+    threads = max(1, (os.cpu_count() or 1) // jobs) if local else 1
     members = study.members(out, threads)
     if parsed.only:
         chosen = [m for m in members if m.name in parsed.only or m.variant in parsed.only]
@@ -60,10 +74,11 @@ def command(arguments: list[str]) -> None:
             raise ConfigError(f"no member {missing[0]!r}; there are {', '.join(m.name for m in members)}")
         members = chosen
     each = " or ".join(str(t) for t in sorted({m.config.machine.threads for m in members}))
-    stdout.print(f"{len(members)} runs in {out}, {parsed.jobs} at a time with {each} threads each")
+    many = "as many at a time as there is room for" if jobs == MAX_RUNS else f"{jobs} at a time"
+    stdout.print(f"{len(members)} runs in {out}, {many} with {each} threads each")
     require_place(out)
     with resumable(out, "the same command", mark=""):
-        outcomes = _with_progress(members, parsed.jobs)
+        outcomes = _with_progress(members, ENGINES[parsed.engine](parsed.address, parsed.storage), jobs)
     stdout.print(f"summary {write_summary(outcomes, out)}")
     if done := [o for o in outcomes if o.state == "done"]:
         for path in write_comparison(_groups(done), out, against=parsed.against):
@@ -93,7 +108,7 @@ def _study(parsed: SweepArguments) -> tuple[str, Study]:
     return name, study
 
 
-def _with_progress(members: Sequence[Member], jobs: int) -> list[Outcome]:
+def _with_progress(members: Sequence[Member], engine: Engine, jobs: int) -> list[Outcome]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
@@ -113,7 +128,7 @@ def _with_progress(members: Sequence[Member], jobs: int) -> list[Outcome]:
                     said[o.member.name] = o.state
                     (stderr if o.state == "failed" else bar.console).print(_line(o))
 
-        return run_members(members, jobs, report)
+        return run_members(members, engine, jobs, report)
 
 
 def _line(outcome: Outcome) -> str:

@@ -27,6 +27,7 @@ Which = Literal["last", "best", "initial"]
 SomeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 """A number that may be left out; its text says what holds then."""
 SomeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+SomeText = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
 SomePath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 
 

@@ -23,7 +23,7 @@ from mepol.envs.layout import Asked, lay_out, span
 from mepol.envs.reachable import reachable_cells
 from mepol.envs.survey import Survey
 from mepol.errors import EnvironmentFault, MepolError, RunError
-from mepol.neighbours import Neighbours, neighbours
+from mepol.neighbours import Neighbours, Workers, neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +136,11 @@ class Domain:
         """(N, D) the entropy features of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
         return features_of(batch.states[:, 1:], batch.visited(), self.features)
 
-    def search(self, batch: Batch, k: int, *, eps: float = 0.0, workers: int = -1) -> Neighbours:
+    def search(self, batch: Batch, k: int, *, eps: float = 0.0, workers: Workers = -1) -> Neighbours:
         """Neighbours of a batch's particles in the domain's units of distance; volumes in raw units whatever these."""
         return self.near(self.particles(batch), k, eps=eps, workers=workers)
 
-    def near(self, points: Floats, k: int, *, eps: float = 0.0, workers: int = -1) -> Neighbours:
+    def near(self, points: Floats, k: int, *, eps: float = 0.0, workers: Workers = -1) -> Neighbours:
         """The same of features (N, D)."""
         widths = np.array(self.widths)
         near = neighbours(points / widths, k, eps=eps, workers=workers, names=self.feature_labels, floor=self.floor)

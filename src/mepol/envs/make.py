@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -262,6 +263,10 @@ class Environments:
         self.what, self.time_limit, self._options = what, time_limit, options
         self._made: dict[int, Vector] = {}
         self._stack = ExitStack()
+
+    def __reduce__(self) -> Any:
+        """Another process makes its own."""
+        return partial(Environments, self.what, time_limit=self.time_limit, **self._options), ()
 
     def of(self, num_envs: int) -> Vector:
         """The batch of `num_envs`."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from mepol.algorithm.batch import Batch
 from mepol.envs.coordinates import pair_grid
 from mepol.envs.domain import Domain
 from mepol.envs.reachable import reachable_cells
 from mepol.errors import ConfigError
 from mepol.evaluation.horizon import HorizonRow, Mixing, horizon_curve, mixing_time
 from mepol.evaluation.measures import CellMeasures, Evaluation, measure_cells, measure_states
+from mepol.neighbours import Workers
 from mepol.sampling.actors import Explorer, as_actor, check_fit
-from mepol.sampling.collect import collect
+from mepol.sampling.collect import Actor, collect
 from mepol.settings import require
 
 
@@ -39,8 +42,8 @@ class Protocol:
     """Testing horizons h of H(d_h) and H(d̄_h); they may lie beyond T."""
     mixing_threshold: float = 0.0
     """Threshold of the mixing time; 0 does not estimate it."""
-    workers: int = -1
-    """Threads of the neighbour search; -1 for all cores."""
+    workers: Workers = -1
+    """Threads of the neighbour search, -1 for all cores, or a pool."""
     time_limit: float = 0.0
     """Seconds that one call of the environment may take; 0 for no limit."""
 
@@ -67,22 +70,28 @@ def assess(
     protocol: Protocol,
     *,
     seed: np.random.SeedSequence,
+    draw: Callable[[Actor, int], Batch] | None = None,
 ) -> Assessment:
     """Measure `explorer` in `env`, a batch of as many as the protocol has trajectories, with the domain's features.
 
     explorer: a policy, a mixture, or a function of observations (M, S) that gives actions (M, A).
+    draw: (actor, steps) -> those trajectories, where they are drawn elsewhere; `env` may then be of any size.
     The first T steps of each trajectory give the index and the cells; all steps give the curves over h.
     """
     actor = as_actor(explorer)
     check_fit(actor, domain.state_dim, domain.action_space, domain.env)
-    require(env.num_envs == protocol.trajectories, "trajectories", protocol.trajectories, f"env's {env.num_envs}")
+    if draw is None:
+        require(env.num_envs == protocol.trajectories, "trajectories", protocol.trajectories, f"env's {env.num_envs}")
     threshold, grid = protocol.mixing_threshold, domain.grid
     if threshold and grid is None:
         raise ConfigError("mixing_threshold needs a grid: give heatmap_low and heatmap_high")
     grids = {text: pair_grid(text, domain.names, domain.space, grid) for text in protocol.pairs}
     masks = {text: reachable_cells(env, pair) for text, pair in grids.items()}
     steps = max(protocol.horizon, *protocol.horizons, 1)
-    whole = collect(actor, env, steps, seed=seed, time_limit=protocol.time_limit)
+    if draw is None:
+        whole = collect(actor, env, steps, seed=seed, time_limit=protocol.time_limit)
+    else:
+        whole = draw(actor, steps)
     batch = whole.first(protocol.horizon)
     search: dict[str, Any] = {"k": protocol.k, "eps": protocol.eps, "workers": protocol.workers}
     return Assessment(

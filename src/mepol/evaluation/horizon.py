@@ -19,7 +19,7 @@ from mepol.algorithm.batch import Batch
 from mepol.envs.coordinates import Features, Grid, cells_of, features_of
 from mepol.errors import ConfigError, ParticleError
 from mepol.estimators import entropy
-from mepol.neighbours import Neighbours, neighbours
+from mepol.neighbours import Neighbours, Workers, neighbours
 
 MAX_PARTICLES = 100_000  # of one average entropy; more are thinned at random, which leaves the estimate consistent
 
@@ -43,12 +43,12 @@ def horizon_curve(
     k: int,
     eps: float = 0.0,
     seed: int = 0,
-    workers: int = -1,
+    workers: Workers = -1,
     near: Callable[..., Neighbours] = neighbours,
 ) -> list[HorizonRow]:
     """H(d_h) and H(d̄_h) at each of `horizons`, on the chosen features.
 
-    workers: threads of the search; near: who searches, in units of its own (`Domain.near`).
+    workers: threads of the search, or a pool; near: who searches, in units of its own (`Domain.near`).
     """
     longest = batch.actions.shape[1]
     if bad := [h for h in horizons if not 1 <= h <= longest]:

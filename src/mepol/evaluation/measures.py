@@ -13,6 +13,7 @@ from mepol.envs.coordinates import Grid
 from mepol.envs.domain import Domain
 from mepol.envs.reachable import coverage
 from mepol.evaluation.visits import discrete_entropy, visit_counts
+from mepol.neighbours import Workers
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Evaluation:
 
 
 def measure_states(
-    batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: int = -1, discount: float = 1.0
+    batch: Batch, domain: Domain, *, k: int, eps: float = 0.0, workers: Workers = -1, discount: float = 1.0
 ) -> Evaluation:
     """What the trajectories of `batch` cover of `domain`: its features' entropy, and the cells of its grid.
 

@@ -36,7 +36,7 @@ def configured(
     """Settings and objects of an exploration. An object stands in the settings by its name alone."""
     changes: dict[str, Any] = {"seed": seed, **settings}
     paper_rule = bool(changes.pop("paper_rule", False))
-    objects: dict[str, Any] = {}
+    objects: dict[str, Any] = {"sampler": changes.pop("sampler", None)}
     for name, (setting, kind, title) in OBJECTS.items():
         if name in changes and not isinstance(changes[name], str):
             objects[name] = thing = changes.pop(name)

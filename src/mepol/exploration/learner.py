@@ -26,6 +26,7 @@ from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
 from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.exploration.workshop import Workshop
+from mepol.neighbours import Workers
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import Actor
@@ -92,7 +93,7 @@ class MepolExplorer(Explorer):
             if objective is not None:
                 own: Landscape = objective(batch, self.domain)
                 return own
-            landscape = search(batch, self.domain, self.config)
+            landscape = search(batch, self.domain, self.config, self.workshop.workers)
         if self.domain.floor:
             self._coinciding = landscape.near.coinciding
             if self._coinciding and not self._told:
@@ -154,10 +155,10 @@ def standardise_inputs(policy: ReluNetwork, batch: Batch, domain: Domain, reach:
     policy.scale[chosen] = torch.from_numpy(spread / reach).to(policy.scale)[chosen]
 
 
-def search(batch: Batch, domain: Domain, config: ExploreConfig) -> KnnLandscape:
+def search(batch: Batch, domain: Domain, config: ExploreConfig, workers: Workers) -> KnnLandscape:
     """Neighbours of a batch's particles in the run's metric; volumes in raw units whatever the metric."""
     ascent = config.ascent
-    near = domain.search(batch, ascent.k, eps=ascent.eps, workers=config.machine.cores)
+    near = domain.search(batch, ascent.k, eps=ascent.eps, workers=workers)
     return KnnLandscape(near, batch.discounted(ascent.state_discount))
 
 

@@ -1,35 +1,30 @@
-"""The members of a study, each a run directory of its own, worked off by parallel processes.
+"""The members of a study, each a run directory of its own, worked off by an engine: processes here, or a cluster.
 
-Each member is worked on by a process of its own, which begins it or goes on with it: whatever stops a member or the
-sweep, the same command goes on from the last checkpoints, and `mepol resume` retries one alone. One sweep at a time
-works in a folder.
+An engine begins a member or goes on with it: whatever stops a member or the sweep, the same command goes on from the
+last checkpoints, and `mepol resume` retries one alone. One sweep at a time works in a folder.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mepol.errors import ConfigError, RunError
 from mepol.exploration.study import Member
 from mepol.runs.directory import RunDirectory
-from mepol.runs.files import Door, output_folder
+from mepol.runs.files import output_folder
 from mepol.runs.groups import MEASURES, last_measured
 from mepol.runs.lock import hold
 from mepol.runs.machine import MACHINE_SETTINGS
 from mepol.runs.phases import phase_for
 from mepol.runs.tables import csv_text
 from mepol.runs.text import plain
-from mepol.settings import flat_settings, to_json
+from mepol.settings import flat_settings
 
 
 @dataclass(frozen=True)
@@ -47,13 +42,40 @@ class Outcome:
         return phase_for(self.member.config).length(self.member.config)
 
 
+class Engine(Protocol):
+    """Where members are worked on. It is a context: when it is left, its work is asked to stop, and none goes on."""
+
+    def __enter__(self) -> Any:
+        """Ready for members."""
+        ...
+
+    def __exit__(self, *error: object) -> None:
+        """Every member that is still worked on has written its checkpoint and ended, or was killed."""
+        ...
+
+    def start(self, member: Member) -> None:
+        """Begin the member, or go on with it, as soon as there is room."""
+        ...
+
+    def ended(self) -> dict[str, int]:
+        """Exit codes, by name, of the members that have ended since; waits for one, and a second at most."""
+        ...
+
+    def is_running(self, name: str) -> bool:
+        """Whether a member that was started has found its room."""
+        ...
+
+
 def run_members(
-    members: Sequence[Member], jobs: int, report: Callable[[Sequence[Outcome]], None] = lambda _: None
+    members: Sequence[Member],
+    engine: Engine,
+    jobs: int,
+    report: Callable[[Sequence[Outcome]], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Work off `members` of one folder, `jobs` at a time; finished ones are skipped, begun ones resumed.
+    """Work off `members` of one folder by `engine`, `jobs` at a time; finished ones are skipped, begun ones resumed.
 
     Returns how each ended. report: called with all outcomes whenever one may have changed. A member that fails is noted
-    and the others go on. When this is interrupted, its processes are asked to stop, and write their checkpoints.
+    and the others go on. When this is interrupted, its work is asked to stop, and writes its checkpoints.
     """
     folder = members[0].path.parent
     door = output_folder(folder)
@@ -61,34 +83,29 @@ def run_members(
         door.folder("logs")
         outcomes = {member.name: _look_first(member) for member in members}
         waiting = [member for member in members if outcomes[member.name].state == "waiting"]
-        running: dict[str, tuple[Member, subprocess.Popen[bytes]]] = {}
+        running: dict[str, Member] = {}
         epochs = Epochs()
         report(list(outcomes.values()))
-        with _stopping(running):
+        if not waiting:
+            return list(outcomes.values())
+        with engine:
             while waiting or running:
                 while waiting and len(running) < jobs:
                     member = waiting.pop(0)
-                    running[member.name] = (member, _start(member, door))
-                    outcomes[member.name] = Outcome(member, "running", epochs.of(member))
-                    report(list(outcomes.values()))
-                _wait(process for _, process in running.values())
-                for name, (member, process) in list(running.items()):
-                    if (code := process.poll()) is None:
-                        outcomes[name] = Outcome(member, "running", epochs.of(member))
-                    else:
-                        outcomes[name] = _look(member, code)
+                    engine.start(member)
+                    running[member.name] = member
+                    if engine.is_running(member.name):
+                        outcomes[member.name] = Outcome(member, "running", epochs.of(member))
+                        report(list(outcomes.values()))
+                codes = engine.ended()
+                for name, member in list(running.items()):
+                    if name in codes:
+                        outcomes[name] = _look(member, codes[name])
                         del running[name]
+                    elif engine.is_running(name):
+                        outcomes[name] = Outcome(member, "running", epochs.of(member))
                 report(list(outcomes.values()))
         return list(outcomes.values())
-
-
-def _wait(processes: Iterable[subprocess.Popen[bytes]]) -> None:
-    """Until a process has ended, and a second at most."""
-    processes = list(processes)
-    for _ in range(10):
-        if any(process.poll() is not None for process in processes):
-            return
-        time.sleep(0.1)
 
 
 class Epochs:
@@ -138,29 +155,8 @@ def _look_first(member: Member) -> Outcome:
 
 
 def log_path(member: Member) -> Path:
-    """Where a member's process prints."""
+    """Where it is noted what happens to a member: a process prints there."""
     return member.path.parent / "logs" / f"{member.name}.log"
-
-
-def _start(member: Member, door: Door) -> subprocess.Popen[bytes]:
-    """A process that works on the member; in a group of its own, so that Ctrl-C reaches it through us alone."""
-    log = door.open_log(f"logs/{member.name}.log")
-    threads = {n: str(member.config.machine.threads or 1) for n in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", member.module, str(member.path)],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **threads},
-            start_new_session=True,
-        )
-    finally:
-        os.close(log)
-    assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin:  # one that died at once is seen by its exit code
-        process.stdin.write(to_json(member.config).encode())
-    return process
 
 
 def _look(member: Member, code: int) -> Outcome:
@@ -192,22 +188,6 @@ def _why(code: int, log: Path) -> str:
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return plain(last) if last.startswith("mepol:") else f"exit code {code}: {plain(last)}" if code else ""
     return ""
-
-
-@contextmanager
-def _stopping(running: dict[str, tuple[Member, subprocess.Popen[bytes]]]) -> Iterator[None]:
-    """However the block is left, no process outlives it: each is asked to stop, and killed if it does not."""
-    try:
-        yield
-    finally:
-        for _, process in running.values():
-            process.terminate()
-        for _, process in running.values():
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 # --- The summary --------------------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +20,11 @@ from mepol.envs.survey import Survey
 from mepol.errors import ConfigError
 from mepol.evaluation.assess import Assessment, Protocol, assess
 from mepol.exploration.config import ExploreConfig
+from mepol.neighbours import Workers
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import random_play
 from mepol.sampling.collect import Actor, collect
+from mepol.sampling.sampler import Sampler
 from mepol.settings import GIVEN, require_handed
 
 Batches = Callable[[int], VectorEnv[Any, Any, Any]]
@@ -35,7 +38,9 @@ class Given:
 
     env: an environment class, a factory () -> Env or n -> VectorEnv; features: (N, S) states -> (N, D);
     policy: (state_dim, action_dim) -> a policy; rule: an ascent rule; explorer: a kind of explorer;
-    objective: what takes the place of the neighbour search, (batch, domain) -> a landscape.
+    objective: what takes the place of the neighbour search, (batch, domain) -> a landscape;
+    sampler: who draws batches and searches neighbours instead of this process, which changes no number: it may be
+    another one, or none, when the run is resumed.
     """
 
     env: Any = None
@@ -44,6 +49,7 @@ class Given:
     rule: Any = None
     explorer: Any = None
     objective: Callable[[Batch, Domain], Any] | None = None
+    sampler: Sampler | None = None
 
 
 NOTHING = Given()
@@ -82,16 +88,31 @@ class Workshop:
 
     def collect(self, actor: Actor, num_envs: int, horizon: int, seed: np.random.SeedSequence) -> Batch:
         """Trajectories of `actor`, one from each of `num_envs` copies."""
-        env = self.env(num_envs)
+        sampler = self.given.sampler
+        env = self.env(1 if sampler else num_envs)
         self.require_same(env)
+        if sampler:
+            return sampler.collect(actor, self.environments, num_envs, horizon, seed=seed)
         return collect(actor, env, horizon, seed=seed, time_limit=self.config.machine.env_time_limit)
+
+    @property
+    def workers(self) -> Workers:
+        """Who searches neighbours: the sampler, or threads of this process."""
+        return self.given.sampler or self.config.machine.cores
 
     def assess(self, actor: Actor, seed: np.random.SeedSequence, protocol: Protocol | None = None) -> Assessment:
         """Measure `actor` on fresh trajectories, by default as the run itself does."""
         protocol = protocol or protocol_of(self.config)
-        env = self.env(protocol.trajectories)
-        self.require_same(env)
-        return assess(actor, env, self.domain, protocol, seed=seed)
+        protocol = dataclasses.replace(protocol, workers=self.workers)
+        if not self.given.sampler:
+            env = self.env(protocol.trajectories)
+            self.require_same(env)
+            return assess(actor, env, self.domain, protocol, seed=seed)
+
+        def draw(acting: Actor, steps: int) -> Batch:
+            return self.collect(acting, protocol.trajectories, steps, seed)
+
+        return assess(actor, self.env(1), self.domain, protocol, seed=seed, draw=draw)
 
     def require_same(self, env: VectorEnv[Any, Any, Any]) -> None:
         """EnvironmentFault where the environment is no longer what it was when the run began."""
@@ -124,8 +145,8 @@ def open_workshop(
     was chosen for the user.
     """
     require_objects(config, given)
-    with environments_of(config, given) as environments:
-        env = environments.of(config.trajectories)
+    with environments_of(config, given) as environments, given.sampler or nullcontext():
+        env = environments.of(1 if given.sampler else config.trajectories)
         if domain is None:
             domain = domain_of(env, config, given, survey_of(environments.of, config, given))
             for note in domain.notes:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from mepol.api import begin_finetuning
-from mepol.exploration.member import say, work
+from mepol.exploration.member import say, stoppable, told, work
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.drive import resume
 from mepol.settings import from_json
@@ -14,11 +14,13 @@ from mepol.settings import from_json
 
 def main(path: Path, settings: str) -> int:
     """Begin the run in `path`, or go on with it; the exit code."""
-    return work(
-        path,
-        begin=lambda: begin_finetuning(from_json(FinetuneConfig, settings), path, report=say),
-        go_on=lambda: resume(path, report=say),
-    )
+    with stoppable():
+        fault = work(
+            path,
+            begin=lambda: begin_finetuning(from_json(FinetuneConfig, settings), path, report=say),
+            go_on=lambda: resume(path, report=say),
+        )
+        return told(fault)
 
 
 if __name__ == "__main__":

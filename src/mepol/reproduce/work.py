@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mepol.errors import MepolError
+from mepol.exploration.processes import Processes
 from mepol.exploration.study import Member
-from mepol.exploration.sweep import Outcome, run_members
+from mepol.exploration.sweep import Engine, Outcome, run_members
 from mepol.reproduce.studies import Scale, Study, find_study
 
-Report = Callable[[Sequence[Outcome]], None]
-Engine = Callable[[Sequence[Member], int, Report], list[Outcome]]
-"""What works off members of one folder: those, how many at a time, and whom to tell."""
+Engines = Callable[[], Engine]
+"""Makes what works off the explorations of a study; tasks are worked off by processes of this machine."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def run_missing(
     jobs: int,
     *,
     report: Callable[[Study, Sequence[Outcome]], None] = lambda study, outcomes: None,
-    engine: Engine = run_members,
+    engines: Engines = Processes,
 ) -> list[str]:
     """Work off every study of `needs` (study -> variants, explorations first); returns a sentence per failure.
 
@@ -49,6 +50,8 @@ def run_missing(
         except MepolError as fault:  # what its tasks start from never came to be
             faults.append(f"{name} cannot begin: {fault}")
             continue
-        outcomes = engine(members, jobs, lambda outcomes, study=study: report(study, outcomes))  # type: ignore[misc]
+        explores = all(member.module == Member.module for member in members)
+        tell = partial(report, study)
+        outcomes = run_members(members, engines() if explores else Processes(), jobs, tell)
         faults += [f"{name}/{o.member.name}: {o.reason}" for o in outcomes if o.state == "failed"]
     return faults

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -27,10 +26,14 @@ from mepol.envs.contract import (
     guard,
 )
 from mepol.errors import MepolWarning
-from mepol.sampling.turns import take_turns
+from mepol.sampling.turns import run_through, take_turns
 
 REMEDY = "a lower learning_rate or kl_threshold"  # for a policy without numbers
 MIN_BLOCK, MAX_BLOCKS = 10, 4  # below ten rows, calling the policy costs more than its products
+
+
+Cut = tuple[int, int, str]
+"""Step, sub-environment and reason of a divergence."""
 
 
 class Actor(Protocol):
@@ -85,6 +88,47 @@ def collect(
     >>> batch.states.shape, batch.actions.shape
     ((5, 61, 2), (5, 60, 2))
     """
+    rows = Rows.whole(env)
+    batch, cuts = run_through(collecting(actor, env, horizon, rows, seed=seed, time_limit=time_limit))
+    warn_of(cuts)
+    return batch
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Sub-environments start .. stop of a batch of `of`: all of them, or a shard that is sampled elsewhere."""
+
+    start: int
+    stop: int
+    of: int
+
+    @staticmethod
+    def whole(env: VectorEnv[Any, Any, Any]) -> Rows:
+        """All rows of `env`."""
+        return Rows(0, env.num_envs, env.num_envs)
+
+    @staticmethod
+    def shards(of: int, count: int) -> list[Rows]:
+        """A batch of `of` rows in `count` shards of consecutive ones, fewer where there are fewer rows."""
+        count = min(count, of)
+        return [Rows(of * i // count, of * (i + 1) // count, of) for i in range(count)]
+
+
+def collecting(
+    actor: Actor,
+    env: VectorEnv[Any, Any, Any],
+    horizon: int,
+    rows: Rows,
+    *,
+    seed: int | np.random.SeedSequence,
+    time_limit: float = 0.0,
+) -> Generator[None, None, tuple[Batch, list[Cut]]]:
+    """The `rows` of what `collect` draws, from an `env` of so many; yields now and then, and returns batch and cuts.
+
+    The shards of a batch, laid one after the other, equal the whole, bit for bit, where what a row of the actor and of
+    the environment does depends on no other row: each shard draws the noise of all and takes its own, and the policy
+    acts on as many rows as it would on the whole, because the last digit of a product may depend on their number.
+    """
     space, actions_space = check_spaces(env)
     env = counted(env)
     m = env.num_envs
@@ -96,37 +140,48 @@ def collect(
     actions = np.zeros((m, horizon, *actions_space.shape), dtype=np.float32)
     lengths = np.full(m, horizon, dtype=np.int64)
 
-    seeds: Any = [int(word) for word in reset_seed.generate_state(m)]  # VectorEnv takes a list, its types say int
+    words = reset_seed.generate_state(rows.of)[rows.start : rows.stop]
+    seeds: Any = [int(word) for word in words]  # VectorEnv takes a list, its types say int
     with guard("reset", time_limit):
         obs, _ = env.reset(seed=seeds)
-    states[:, 0] = check_observations(obs, (m, *space.shape), "reset")
+    states[:, 0] = check_observations(obs, (m, *space.shape), "reset", first=rows.start)
+    yield
     if isinstance(actor, Episodic):
-        actor = actor.begin(m, rng)
+        actor = actor.begin(rows.of, rng)
 
-    parts, threads = _divided(actor, env, horizon, rng, time_limit)
+    parts, threads = _divided(actor, env, horizon, rows, rng, time_limit)
     resets_itself = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP) is not AutoresetMode.DISABLED
     loops = [p.sample(states[p.rows], actions[p.rows], lengths[p.rows], resets_itself, time_limit) for p in parts]
-    with one_thread() if len(parts) > 1 else nullcontext():
-        take_turns(loops, threads)
-    for t, i, reason in sorted(cut for part in parts for cut in part.cuts):
+    if len(loops) == 1:
+        yield from loops[0]
+    else:
+        with one_thread():
+            take_turns(loops, threads)
+    return Batch(states, actions, lengths), sorted(cut for part in parts for cut in part.cuts)
+
+
+def warn_of(cuts: list[Cut]) -> None:
+    """A warning for each trajectory that was cut because its simulation diverged."""
+    for t, i, reason in cuts:
         text = f"environment {i} diverged at step {t + 1} ({reason}): its trajectory is cut there"
-        warnings.warn(text, MepolWarning, stacklevel=2)
-    return Batch(states, actions, lengths)
+        warnings.warn(text, MepolWarning, stacklevel=3)
 
 
 @dataclass(frozen=True)
 class _Part:
     """Consecutive sub-environments that are sampled in step with each other.
 
+    first: number of the first of them in the whole batch.
     act:  t, (R, S) observations -> (R, A) actions.
     step: (R, A) actions -> what `VectorEnv.step` returns, of these rows.
     cuts: step, sub-environment and reason of each divergence, once sampled.
     """
 
     rows: slice
+    first: int
     act: Callable[[int, NDArray[np.float64]], NDArray[np.float32]]
     step: Callable[[Any], tuple[Any, Any, Any, Any, dict[str, Any]]]
-    cuts: list[tuple[int, int, str]] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
 
     def sample(
         self,
@@ -137,7 +192,7 @@ class _Part:
         time_limit: float,
     ) -> Iterator[None]:
         """Fill states (R, T+1, S) from the start in states[:, 0], actions (R, T, A) and lengths (R,): a step a turn."""
-        r, first = len(states), self.rows.start
+        r, first = len(states), self.first
         obs, alive = states[:, 0].copy(), np.ones(r, dtype=bool)
         for t in range(actions.shape[1]):
             call = f"step {t}"
@@ -168,12 +223,18 @@ class _Part:
 
 
 def _divided(
-    actor: Actor, env: VectorEnv[Any, Any, Any], horizon: int, rng: np.random.Generator, time_limit: float
+    actor: Actor,
+    env: VectorEnv[Any, Any, Any],
+    horizon: int,
+    rows: Rows,
+    rng: np.random.Generator,
+    time_limit: float,
 ) -> tuple[list[_Part], int]:
-    """The parts of a batch, and how many threads take turns at them.
+    """The parts of a batch, or of the `rows` of one, and how many threads take turns at them.
 
     The last digit of a product may depend on how many rows it has. In an environment that can be divided, a policy
-    therefore acts on the same blocks of rows whether or not they are parts of their own.
+    therefore acts on the same blocks of rows whether or not they are parts of their own, and whoever has some rows of
+    a block lets it act on all.
     """
     whole = slice(0, env.num_envs)
     inner = actor.policy if isinstance(actor, Carrying) else actor
@@ -181,24 +242,45 @@ def _divided(
     if policy is not None and type(policy).act is not NetworkPolicy.act:
         policy = None  # a class of the user's own
     if policy is None or not isinstance(env, DivisibleEnv) or not env.divisible:
-        return [_Part(whole, lambda _, obs: actor.act(obs, rng), env.step)], 1
-    blocks = _blocks(env.num_envs)
+        place = slice(rows.start, rows.stop)
+
+        def act_among_all(_: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
+            return actor.act(_among(obs, place, rows.of), rng)[place]
+
+        return [_Part(whole, rows.start, act_among_all, env.step)], 1
     noise: list[NDArray[np.float32]] = []
     for _ in range(horizon):
-        noise.append(policy.noise((env.num_envs,), rng, noise[-1] if noise else None))
-    respond = {rows.start: policy.responder(np.arange(rows.start, rows.stop)) for rows in blocks}
+        noise.append(policy.noise((rows.of,), rng, noise[-1] if noise else None))
+    respond = {b.start: policy.responder(np.arange(b.start, b.stop)) for b in _blocks(rows.of)}
 
-    def act(rows: slice, t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
-        return respond[rows.start](obs, noise[t][rows])
+    def act(block: slice, own: slice, t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
+        within = slice(rows.start + own.start - block.start, rows.start + own.stop - block.start)
+        return respond[block.start](_among(obs, within, block.stop - block.start), noise[t][block])[within]
+
+    blocks = [  # each with those of its rows that are here, counted from the first that is
+        (b, slice(max(b.start, rows.start) - rows.start, min(b.stop, rows.stop) - rows.start))
+        for b in _blocks(rows.of)
+        if b.start < rows.stop and rows.start < b.stop
+    ]
 
     def act_for_all(t: int, obs: NDArray[np.float64]) -> NDArray[np.float32]:
         with one_thread():
-            return np.concatenate([act(rows, t, obs[rows]) for rows in blocks])
+            return np.concatenate([act(block, own, t, obs[own]) for block, own in blocks])
 
     # An alarm reaches the main thread alone; and `step`, unlike a few blocks, has work for any number of threads.
     if time_limit > 0 or len(blocks) < max(env.threads, 2):
-        return [_Part(whole, act_for_all, env.step)], 1
-    return [_Part(rows, partial(act, rows), partial(env.step_rows, rows)) for rows in blocks], env.threads
+        return [_Part(whole, rows.start, act_for_all, env.step)], 1
+    parts = [_Part(o, rows.start + o.start, partial(act, b, o), partial(env.step_rows, o)) for b, o in blocks]
+    return parts, env.threads
+
+
+def _among(obs: NDArray[np.float64], place: slice, count: int) -> NDArray[np.float64]:
+    """`obs` (R, S) in the `place` of (count, S) rows, the others 0; itself where there are no others."""
+    if len(obs) == count:
+        return obs
+    padded = np.zeros((count, *obs.shape[1:]))
+    padded[place] = obs
+    return padded
 
 
 def _blocks(m: int) -> list[slice]:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import TypeVar
+
+R = TypeVar("R")
+
+
+def run_through(work: Generator[object, None, R]) -> R:
+    """What `work` returns at its end; what it yields on its way is for those who watch it."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: R = end.value
+            return result
 
 
 def take_turns(loops: Iterable[Iterator[None]], threads: int) -> None:

@@ -6,20 +6,24 @@ Letters: N particles, D entropy features, K neighbours.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from scipy.spatial import KDTree
 
 from mepol.errors import CoincidentParticlesError, ParticleError
+from mepol.neighbours.brute import Brute
+from mepol.neighbours.pool import Pool, Threads, pieces_of
+from mepol.neighbours.threads import torch_threads
+
+__all__ = ["Neighbours", "Pool", "Workers", "log_unit_ball", "nearest", "neighbours", "torch_threads", "touched_share"]
+
+Workers = int | Pool
+"""Who searches: so many threads, -1 for all, or a pool."""
 
 # A k-d tree wins while a query meets few of its leaves; then brute force does (docs/decisions.md, "Neighbour search").
 TREE_SURE_DIM = 5  # up to this many features it always wins
@@ -27,12 +31,7 @@ TREE_MAX_DIM = 100  # above this many, what it keeps for every node on its way c
 TREE_MAX_SHARE = 1 / 6  # of the leaves, touched by an average query
 LEAF = 16  # particles in a leaf
 
-# Brute force looks at a block of particles at a time: few enough for its scores to stay near the processor, and not
-# fewer than make a product worth its while.
-BLOCK_BYTES = 4 * 2**20
-BLOCK_ROWS = 32
-GROUP = 32  # scores of which the least is looked at first
-
+POOL_LEAST = 20_000  # particles below which sending them to a pool takes longer than the search
 PLAIN_EXPONENT = 100  # coordinates up to 2^+-100 are squared as they are, larger and smaller ones are scaled before
 FAINT = 2.0**-500  # a distance whose square has lost digits, or all
 
@@ -73,7 +72,7 @@ def neighbours(
     k: int,
     *,
     eps: float = 0.0,
-    workers: int = -1,
+    workers: Workers = -1,
     names: Sequence[str] | None = None,
     floor: float = 0.0,
 ) -> Neighbours:
@@ -81,7 +80,8 @@ def neighbours(
 
     eps: a volume (in the units of x to the power D) added to each ball, as the authors do on MountainCar.
          With the default 0, particles that coincide with all of their k neighbours are an error.
-    workers: threads of the search, -1 for all; the result does not depend on it.
+    workers: threads of the search, -1 for all, or a pool (`mepol.cluster`) that many particles are divided among; the
+         result does not depend on it.
     names: of the D features, for an error to speak of them.
     floor: a distance, in the units of x, that no ball falls below: particles nearer than that are one place. Above 0
          neither coinciding particles nor a coordinate that stands still are an error.
@@ -101,12 +101,16 @@ def neighbours(
     return Neighbours(index, log_volume, coinciding)
 
 
-def nearest(points: NDArray[np.float64], k: int, workers: int = -1) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def nearest(
+    points: NDArray[np.float64], k: int, workers: Workers = -1
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Index (N, K) and distance (N, K) of the k < N nearest others of each of (N, D) finite points, nearest first.
 
-    Points may coincide, and a coordinate may be the same in all. workers: threads, -1 for all; changes no result.
+    Points may coincide, and a coordinate may be the same in all. workers: as of `neighbours`; changes no result.
     """
-    dim = points.shape[1]
+    n, dim = points.shape
+    if not isinstance(workers, int) and n < POOL_LEAST:
+        workers = -1
     tree = KDTree(points, leafsize=LEAF, balanced_tree=False) if dim <= TREE_MAX_DIM else None
     if tree and (dim <= TREE_SURE_DIM or touched_share(tree, k) <= TREE_MAX_SHARE):
         return _search_tree(tree, k, workers)
@@ -200,79 +204,30 @@ def touched_share(tree: KDTree, k: int, queries: int = 32) -> float:
     return float(np.mean(shares))
 
 
-def _search_tree(tree: KDTree, k: int, workers: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    distance, index = tree.query(tree.data, k=k + 1, workers=workers)
-    return _without_self(np.asarray(index, dtype=np.int64), np.asarray(distance))
+def _search_tree(tree: KDTree, k: int, workers: Workers) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """One tree; its queries know nothing of each other, so that they may be asked anywhere."""
+    if isinstance(workers, int):
+        return _without_self(*_query((tree, k, workers), slice(0, tree.n)))
+    found = workers.map(_query, (tree, k, 1), pieces_of(tree.n, workers.size))
+    return _without_self(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _query(asked: tuple[KDTree, int, int], rows: slice) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Index and distance (R, K+1) of the nearest of some of a tree's own points, on so many threads."""
+    tree, k, threads = asked
+    distance, index = tree.query(tree.data[rows], k=k + 1, workers=threads)
+    return np.asarray(index, dtype=np.int64), np.asarray(distance)
 
 
 def _search_all(
-    points: NDArray[np.float64], k: int, workers: int = -1
+    points: NDArray[np.float64], k: int, workers: Workers = -1
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Every distance, by blocked matrix products; those that may be among the least are computed without cancellation.
-
-    A product gives |y|^2 - 2xy of a particle x and all particles y, which orders them by distance up to its rounding.
-    The products decide alone who is looked at more closely, and with a margin: how they round, and so on how many
-    threads, cannot be seen in the result.
-    """
-    n, dim = points.shape
-    groups = -(-n // max(1, min(GROUP, n // (4 * (k + 1)))))  # a row of scores is cut into this many, each every so far
-    width = -(-n // groups) * groups
-    centred = points - points.mean(axis=0)
-    square = np.einsum("nd,nd->n", centred, centred)
-    # Of the product, the centring and the distance itself; there are two sides to a comparison.
-    margin = 2 * 4 * (dim + 4) * np.finfo(np.float64).eps * (square + square.max())  # (N,)
-    left = torch.from_numpy(np.column_stack([centred, np.ones(n)]))  # (N, D+1)
-    right = np.zeros((width, dim + 1))
-    right[:n, :dim], right[:n, dim], right[n:, dim] = -2.0 * centred, square, np.inf
-    every = torch.from_numpy(right).T
-
-    def search(block: slice) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        score = torch.mm(left[block], every).numpy().reshape(-1, width // groups, groups)
-        least = score.min(axis=1)  # (B, groups)
-        reach = np.partition(least, k, axis=1)[:, k] + margin[block]  # k + 1 particles are within it: nobody is beyond
-        row, group = np.nonzero(least <= reach[:, None])
-        which, place = np.nonzero(score[row, :, group] <= reach[row, None])
-        row, near = row[which], place * groups + group[which]
-        return _nearest(points, block.start + row, near, len(least), k + 1)
-
-    rows = max(BLOCK_ROWS, BLOCK_BYTES // (8 * width))
-    blocks = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
-    with torch_threads(1), ThreadPoolExecutor(workers if workers > 0 else os.cpu_count() or 1) as pool:
-        found = list(pool.map(search, blocks))
-    return _without_self(np.concatenate([index for index, _ in found]), np.concatenate([d for _, d in found]))
-
-
-def _nearest(
-    points: NDArray[np.float64], query: NDArray[np.int64], near: NDArray[np.int64], rows: int, count: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Of pairs (P,) of a particle and one near it, the `count` nearest of each of the `rows` particles, in order.
-
-    Of two at one distance the one with the lower number comes first. Returns index and distance (rows, count).
-    """
-    part = max(1, BLOCK_BYTES // (8 * points.shape[1]))
-    square = np.empty(len(query))
-    for start in range(0, len(query), part):
-        here = slice(start, start + part)
-        gap = points[near[here]] - points[query[here]]
-        square[here] = np.einsum("pd,pd->p", gap, gap)
-    order = np.lexsort((near, square, query))
-    firsts = np.searchsorted(query[order], query[0] + np.arange(rows))
-    chosen = order[firsts[:, None] + np.arange(count)]
-    return near[chosen], np.sqrt(square[chosen])
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """`count` threads for torch's own products, and then as many as before.
-
-    The number belongs to the process. Threads that compute at once are therefore to be started within this context.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    brute = Brute.over(points, k)
+    if isinstance(workers, int):
+        found = Threads(workers).map(Brute.search, brute, brute.blocks(slice(0, len(points))))
+    else:
+        found = workers.map(Brute.search_in_blocks, brute, pieces_of(len(points), workers.size))
+    return _without_self(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _without_self(
