@@ -220,7 +220,10 @@ _CRITIC = (
 # Where nothing was tuned (docs/performance.md, "Any environment"): the critic's, and bounded inputs to one scale too.
 _GENERAL = (*_CRITIC, *rows(_OURS, scale_inputs=True))
 # Where nothing is known of the environment: what random play shows of it (envs/survey.py).
-_UNKNOWN = rows(_OURS, features="auto", scale_features="auto", coinciding="floor", heatmap_axes="auto")
+_UNKNOWN = (
+    *rows(_OURS, features="auto", scale_features="auto", coinciding="floor", heatmap_axes="auto"),
+    *rows("ours: minutes", epochs=30),
+)
 _EPOCH_STEPS, _MEASURED_STEPS = 10_000, 20_000  # of a batch, and of an evaluation, as nearly as whole episodes allow
 _FAST: dict[str, Rows] = {
     "gridworld": (*_SMALL, *rows(_OURS, learning_rate=1.5e-4, epochs=40)),
