@@ -72,7 +72,7 @@ def bench_domain(
         env, domain = workshop.env(config.trajectories), workshop.domain
         policy = make_policy(config, domain)
         batch = collect(policy, env, config.horizon, seed=stream(0, Stream.BATCH))
-        near = search(batch, domain, config).near
+        near = search(batch, domain, config, config.machine.cores).near
         steps = _optimise(config, policy, batch, near) if "optimise" in parts else ()
         # A step by importance looks and moves with one forward pass; a pass by advantages needs one for each.
         by_passes = not RULES[config.ascent.rule].weights_matter
@@ -84,7 +84,7 @@ def bench_domain(
                 lambda: _bare_sampling(env, policy, batch),
             ),
             "neighbours": (
-                lambda: search(batch, domain, config).near.adjacency,
+                lambda: search(batch, domain, config, config.machine.cores).near.adjacency,
                 lambda: domain.particles(batch)[near.index],
             ),
             "optimise": (

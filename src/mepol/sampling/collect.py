@@ -88,6 +88,7 @@ def collect(
     >>> batch.states.shape, batch.actions.shape
     ((5, 61, 2), (5, 60, 2))
     """
+    check_spaces(env)  # a single environment is none
     rows = Rows.whole(env)
     batch, cuts = run_through(collecting(actor, env, horizon, rows, seed=seed, time_limit=time_limit))
     warn_of(cuts)
