@@ -21,7 +21,7 @@ from scipy.spatial import KDTree
 
 from mepol.errors import CoincidentParticlesError, ParticleError
 
-# A k-d tree wins while a query meets few of its leaves; then brute force does (docs/decisions.md, "Neighbour search").
+# A k-d tree wins while a query meets few of its leaves; then brute force does (docs/method/decisions.md, at the end).
 TREE_SURE_DIM = 5  # up to this many features it always wins
 TREE_MAX_DIM = 100  # above this many, what it keeps for every node on its way costs more than all distances
 TREE_MAX_SHARE = 1 / 6  # of the leaves, touched by an average query

@@ -30,7 +30,7 @@ class SweepArguments:
     """Run seeds and variants of a study in parallel; the same command again goes on where it was stopped."""
 
     study: tyro.conf.Positional[str]
-    """A TOML file (see docs/rivals.md), a preset, or an environment as in `mepol explore`."""
+    """A TOML file (see docs/guide/comparing.md), a preset, or an environment as in `mepol explore`."""
     seeds: SomeInt = None
     """Seeds 0 .. N-1 of each variant; by default the study's, or 8 of a preset."""
     jobs: int = 1
