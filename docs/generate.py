@@ -161,6 +161,19 @@ def api() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def as_rst(lines: list[str]) -> list[str]:
+    """A docstring's lines as Sphinx reads them: indented blocks are code, and a star is a star."""
+    made: list[str] = []
+    inside = False
+    for before, line in zip(["", *lines], lines, strict=False):
+        indented = line.startswith("    ")
+        if indented and not inside and not before.strip():
+            made += ["::", ""]
+        inside = indented or (inside and not line.strip())
+        made.append(line if inside else line.replace("*", "\\*"))
+    return made
+
+
 def named_errors() -> str:
     """Every error by name, with its base and what it means."""
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]

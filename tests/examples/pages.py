@@ -84,5 +84,5 @@ def run_console(block: Block, page: str, type_in: Callable[[list[str]], str]) ->
 
 
 def undigited(line: str) -> str:
-    """A line without what may differ between processors: the digits of its numbers, and the space around them."""
-    return " ".join(re.sub(r"-?\d[\d.,]*", " # ", line).split())
+    """A line without what may differ between processors: the digits of its numbers, and the widths that follow."""
+    return " ".join(re.sub(r"([━─])+", r"\1", re.sub(r"-?\d[\d.,]*", " # ", line)).split())

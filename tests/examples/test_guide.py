@@ -27,6 +27,7 @@ def test_what_a_page_shows_works(
 ) -> None:
     """Some take several seconds: they explore, resume and fine-tune as a reader would, at small sizes."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
 
     def type_in(arguments: list[str]) -> str:
