@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -74,3 +75,12 @@ def test_runtime_messages_name_pages_that_are_there() -> None:
     named = set(re.findall(r"docs/[a-z/-]+\.md", sources))
     assert len(named) > 5
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """Ten seconds: only a build knows of dead anchors, pages that no other leads to, and docstrings it cannot read."""
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
+    path = os.pathsep.join([str(ROOT / "src"), *filter(None, sys.path)])
+    done = subprocess.run(build, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "guide" / "first-run.html").is_file()
