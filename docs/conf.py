@@ -23,7 +23,6 @@ highlight_language = "text"
 myst_heading_anchors = 3
 default_role = "literal"  # docstrings put code between single backticks
 smartquotes = False  # --fast has two hyphens
-suppress_warnings = ["toc.empty_glob"]  # pages that a part of the library brings along
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 

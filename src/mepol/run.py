@@ -46,7 +46,7 @@ class Run:
     >>> run.policy.widths == run.best.widths == run.initial.widths
     True
     >>> run.metrics["epoch"].tolist(), sorted(run.metrics)[:3]
-    ([0, 1, 2], ['cells', 'discrete_entropy', 'entropy'])
+    ([0, 1, 2], ['cells', 'coinciding', 'discrete_entropy'])
     """
 
     def __init__(self, directory: RunDirectory[Any, Any], given: Any = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -15,7 +16,9 @@ import mepol
 from mepol import errors
 from mepol.cli import COMMANDS
 from mepol.exploration.config import ExploreConfig
+from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.rows import FinetuneRow
 from mepol.settings import describe
 
 WIDTH = 120
@@ -68,6 +71,14 @@ def test_the_reference_has_everything(tmp_path: Path) -> None:
     assert [name for name in mepol.__all__ if f":: mepol.{name}\n" not in api] == []
     named = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
     assert [name for name in named if f"`{name}`" not in (tmp_path / "reference" / "errors.md").read_text()] == []
+
+
+def test_every_column_is_explained() -> None:
+    pages = {"reference/metrics.md": (MetricsRow, StepRow), "method/finetune.md": (FinetuneRow,)}
+    for page, rows in pages.items():
+        text = (DOCS / page).read_text()
+        columns = [field.name for row in rows for field in dataclasses.fields(row)]
+        assert [name for name in columns if f"`{name}`" not in text] == []
 
 
 def test_runtime_messages_name_pages_that_are_there() -> None:
