@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo browser test torture lint bench theory clean
+.PHONY: setup demo browser test torture lint docs bench theory clean
 
 setup: $(STAMP)
 
@@ -28,7 +28,7 @@ browser:  ## the report page is tried in a real one; a system that has it is lef
 test: setup lint browser  ## two processes of one thread each: the tests that need more threads ask for them
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-torture: setup  ## both phases killed, disks filled, files forged, directories spoilt, a soak: the figures of docs/reliability.md
+torture: setup  ## both phases killed, disks filled, files forged, directories spoilt, a soak: the figures of docs/results/reliability.md
 	OMP_NUM_THREADS=1 MEPOL_LEDGER=results/reliability.csv $(BIN)/python -m pytest -m "torture or not torture" tests/reliability
 	$(BIN)/python tests/reliability/page.py
 
@@ -38,10 +38,14 @@ lint: setup  ## style, types, and which room may know which (pyproject.toml, imp
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+docs: setup  ## the documentation as pages: docs/_build/html/index.html; any warning, such as a dead link, ends it
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 bench: setup  ## what an epoch costs beside its floors; make bench ARGS="growth --out DIR", ARGS="memory", ARGS="--help"
 	PYTHONPATH=benchmarks $(BIN)/python -m bench $(ARGS)
 
-theory: setup  ## the table of docs/theory.md, measured
+theory: setup  ## the table of docs/method/theory.md, measured
 	$(BIN)/python benchmarks/theory.py
 
 clean:

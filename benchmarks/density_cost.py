@@ -4,7 +4,7 @@
 
 Points are Gaussian with the spread of a walk, 1e6 of them; queries are other points of the same kind, in blocks of 10
 as TRPO asks for them. The truth is the sum over all distances (SciPy's cdist), since scikit-learn's own tree leaves
-rounding in many dimensions that is larger than the density (docs/rivals.md).
+rounding in many dimensions that is larger than the density (docs/method/rivals.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's three theorems, measured. `make theory` prints the tables of docs/theory.md.
+"""The paper's three theorems, measured. `make theory` prints the tables of docs/method/theory.md.
 
 Sampling density f = N(0, I), target f' = N(m, s^2 I), both in R^p: everything has a closed form, and s < 1 keeps
 the importance weights bounded.

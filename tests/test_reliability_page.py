@@ -1,4 +1,4 @@
-"""docs/reliability.md shows what was tried, and nothing else."""
+"""docs/results/reliability.md shows what was tried, and nothing else."""
 
 from __future__ import annotations
 

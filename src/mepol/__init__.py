@@ -24,7 +24,7 @@ def _load_torch() -> None:
         # Long sums cut alike whatever the number of threads: else a run on two cores would not repeat one on four.
         "MKL_CBWR": "AUTO,STRICT",
         # A thread waits for the others a few microseconds at full speed, then sleeps. The default is to go on for
-        # milliseconds, which makes two runs on one machine ten times slower than one (docs/performance.md).
+        # milliseconds, which makes two runs on one machine ten times slower than one (docs/results/performance.md).
         "GOMP_SPINCOUNT": "10000",
     }
     missing = [name for name in wanted if name not in _os.environ]

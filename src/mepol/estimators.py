@@ -5,7 +5,7 @@
     Eq. 3  KL(f || f') =  1/N sum_i ln((k / N) / W_i)
 
 The paper writes V_i^k with a power of the radius; here volumes are logarithms, so D = 200 cannot overflow.
-The neighbour set N_i^k excludes i, as the paper has it (the authors' code includes it; docs/decisions.md, 1).
+The neighbour set N_i^k excludes i, as the paper has it (the authors' code includes it; docs/method/decisions.md, 1).
 
 Three functions take arrays and stand alone; their torch counterparts, differentiable in the weights,
 are what the algorithm climbs. All results are in nats.

@@ -46,7 +46,7 @@ class Run:
     >>> run.policy.widths == run.best.widths == run.initial.widths
     True
     >>> run.metrics["epoch"].tolist(), sorted(run.metrics)[:3]
-    ([0, 1, 2], ['cells', 'discrete_entropy', 'entropy'])
+    ([0, 1, 2], ['cells', 'coinciding', 'discrete_entropy'])
     """
 
     def __init__(self, directory: RunDirectory[Any, Any], given: Any = None) -> None:
@@ -121,7 +121,7 @@ class Run:
         return load_policy(path, into)
 
     def export(self, to: str, path: str | Path | None = None, *, which: str = "last", **options: Any) -> list[Path]:
-        """Write the policy `which` for another program: `onnx`, `numpy`, `sb3-ppo` ... (docs/elsewhere.md).
+        """Write the policy `which` for another program: `onnx`, `numpy`, `sb3-ppo` ... (docs/guide/elsewhere.md).
 
         >>> import mepol
         >>> [path.name for path in mepol.open("runs/gridworld").export("numpy")]
@@ -166,7 +166,7 @@ class Run:
             return assess(self.load(which), env, self.domain, wanted, seed=stream(seed, Stream.FRESH))
 
     def yardstick(self, name: str, *, which: str = "last", seed: int = 0) -> dict[str, float]:
-        """Measure the policy `which` by a yardstick of the field: `metra`, `single-trial` (docs/evaluation.md).
+        """Measure the policy `which` by a yardstick of the field: `metra`, `single-trial` (docs/method/evaluation.md).
 
         >>> import mepol
         >>> mepol.open("runs/gridworld").yardstick("single-trial").keys()

@@ -1,4 +1,4 @@
-"""What docs/theory.md says of the three theorems."""
+"""What docs/method/theory.md says of the three theorems."""
 
 from __future__ import annotations
 

@@ -1,19 +1,18 @@
-"""What docs/elsewhere.md and the examples of other stacks show is run as it stands."""
+"""What docs/guide/elsewhere.md and the examples of other stacks show is run as it stands."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from test_examples import ROOT, load_example
+from pages import DOCS, python, run_python
+from test_examples import load_example
 
 import mepol
 
-BLOCKS = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "elsewhere.md").read_text(), re.MULTILINE | re.DOTALL)
+BLOCKS = python((DOCS / "guide" / "elsewhere.md").read_text())
 SMALL = {
     **{"horizon": 40, "trajectories": 4, "evaluation_trajectories": 4, "hidden": (16, 16), "k": 4, "eps": 1e-15},
     **{"zero_mean_steps": 5, "max_steps": 2, "threads": 1},
@@ -25,9 +24,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     assert len(BLOCKS) == 6
-    names: dict[str, Any] = {"__name__": "page"}
-    for block in BLOCKS:
-        exec(compile(block, "docs/elsewhere.md", "exec"), names)
+    names = run_python(BLOCKS, "elsewhere.md")
     assert names["model"].num_timesteps == 2048
     assert names["model"].mepol["noise_correlation"] == 0.5
     assert names["data"].total_steps == len(names["rows"]) == 500

@@ -1,4 +1,4 @@
-"""What examples/ and docs/extending.md show is run as it stands, and learns."""
+"""What examples/ and docs/guide/extending.md show is run as it stands, and learns."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pages import DOCS, ROOT, python, run_python
 
 import mepol
 from mepol.algorithm import KnnLandscape, Landscape
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "extending.md").read_text()
+PAGE = (DOCS / "guide" / "extending.md").read_text()
 COMMON, *OTHERS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 HEADINGS = [section.splitlines()[0] for section in OTHERS]
-
-
-def blocks(section: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -33,10 +29,7 @@ def _place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 def ran(section: str) -> dict[str, Any]:
     """The names that the page's common block and the section's own leave behind."""
-    names: dict[str, Any] = {"__name__": "page"}
-    for block in (*blocks(COMMON), *blocks(section)):
-        exec(compile(block, "docs/extending.md", "exec"), names)
-    return names
+    return run_python([*python(COMMON), *python(section)], "extending.md")
 
 
 def load_example(name: str) -> ModuleType:
@@ -66,7 +59,7 @@ def test_the_example_repeats_itself() -> None:
 
 @pytest.mark.parametrize("section", OTHERS, ids=HEADINGS)
 def test_each_part_of_the_page_is_short_and_learns(section: str) -> None:
-    (block,) = blocks(section)
+    (block,) = python(section)
     assert len([line for line in block.splitlines() if line.strip()]) <= 30
     entropies = ran(section)["entropies"]
     assert len(entropies) == 6

@@ -68,7 +68,7 @@ def test_it_goes_on_with_another_eps_from_where_it_died(died: Path) -> None:
     assert (run.config.ascent.k, run.config.ascent.eps) == (6, 1e-3)
     assert changes_of(run.directory) == [Change(2, "k", 4.0, 6.0), Change(2, "eps", 0.0, 1e-3)]
     # All N = 4 x 30 particles lie in one place: every ball has the volume eps alone, and Eq. 1 is
-    # ln eps + ln N - psi(k), each particle being one of N (docs/algorithm.md).
+    # ln eps + ln N - psi(k), each particle being one of N (docs/method/algorithm.md).
     assert run.metrics["index"][-1] == pytest.approx(knn_entropy(np.zeros((120, 2)), 6, eps=1e-3))
     assert run.protocol.k == 6
 

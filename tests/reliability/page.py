@@ -1,4 +1,4 @@
-"""The table of docs/reliability.md from the ledger of torture, results/reliability.csv; as a script, puts it there."""
+"""The table of docs/results/reliability.md from the ledger, results/reliability.csv; as a script, puts it there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LEDGER, PAGE = ROOT / "results" / "reliability.csv", ROOT / "docs" / "reliability.md"
+LEDGER, PAGE = ROOT / "results" / "reliability.csv", ROOT / "docs" / "results" / "reliability.md"
 HEAD = "| fault | times tried | lost | message |\n|---|---:|---|---|\n"
 LOST = {
     "directory removed during the run": "the run: it was deleted",

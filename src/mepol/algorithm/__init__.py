@@ -1,4 +1,4 @@
-"""Phase 1's mathematics: no environment, file, clock or seed. docs/algorithm.md reads it beside the paper.
+"""Phase 1's mathematics: no environment, file, clock or seed. docs/method/algorithm.md reads it beside the paper.
 
 `mepol` is Algorithm 1, a generator that improves a policy in place and yields an `Epoch` after each update. Three
 functions are handed to it, and each can be another:
@@ -16,7 +16,7 @@ discrete actions. A whole exploration is then
     for epoch in itertools.islice(mepol(sample, search, ascent.climb), 100):
         print(epoch.epoch, epoch.entropy, epoch.kl)
 
-examples/loop_without_files.py runs this; docs/extending.md adds a rule, an estimator and a policy class of one's own.
+examples/loop_without_files.py runs this; docs/guide/extending.md adds a rule, an estimator and a policy class.
 
 >>> import gymnasium, itertools, numpy as np
 >>> from mepol import algorithm, collect

@@ -1,7 +1,7 @@
 """What a climb sees of a batch: how even its particles lie, and how that changes as they are weighted.
 
 An objective is what `search(batch)` returns. The paper's is the k-nearest-neighbour entropy; another estimator is one
-small class with the same four members (docs/extending.md has one).
+small class with the same four members (docs/guide/extending.md has one).
 """
 
 from __future__ import annotations

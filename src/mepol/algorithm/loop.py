@@ -11,7 +11,7 @@
     delta    config.kl_threshold            trust region, nats
     alpha    config.learning_rate           step size
 
-Where this leaves the paper (docs/decisions.md): an epoch ends with the last iterate *inside* the trust region,
+Where this leaves the paper (docs/method/decisions.md): an epoch ends with the last iterate *inside* the trust region,
 not with the one that broke it; the ascent is Adam unless plain SGD is asked for; a rejected step is undone
 wholly, weights and moments; weights are a softmax of cumulative log-ratios, which cannot overflow.
 

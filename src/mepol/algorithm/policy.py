@@ -19,7 +19,7 @@ from mepol.algorithm.network import ReluNetwork
 from mepol.neighbours import torch_threads
 
 Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
-ROWS = 2000  # states a pass: the activations of so many stay in cache, those of a batch do not (docs/performance.md)
+ROWS = 2000  # states per pass: the activations of so many stay in cache (docs/results/performance.md)
 
 
 @contextmanager

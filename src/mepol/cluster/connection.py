@@ -14,7 +14,7 @@ from mepol.errors import ConfigError
 from mepol.runs.machine import as_before
 
 LOOPBACK = ("127.0.0.1", "localhost")
-START = "start one with `ray start --head` (docs/scale.md), or leave --address out for this machine alone"
+START = "start one with `ray start --head` (docs/guide/scale.md), or leave --address out for this machine alone"
 PATIENCE = 5.0  # seconds that a cluster's door has to open; Ray itself tries for minutes
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is told to anybody
 _LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # else Ray takes an address that others reach

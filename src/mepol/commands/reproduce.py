@@ -39,7 +39,7 @@ class ReproduceArguments:
     jobs: int = 1
     """Processes at a time, one thread each."""
     engine: Literal["local", "ray"] = "local"
-    """Where explorations are worked off: processes of this machine, or tasks of a Ray cluster (docs/scale.md)."""
+    """Where explorations are worked off: processes of this machine, or tasks of a Ray cluster (docs/guide/scale.md)."""
     address: str | None = None
     """With --engine ray: HOST:PORT of the cluster, or `auto`; by default one is started on this machine."""
     out: Path = Path("reproduced")

@@ -16,7 +16,7 @@ class SamplingArguments:
     """Who draws the batches; none of this changes a number."""
 
     sampler: Literal["local", "ray"] = "local"
-    """Who draws the batches: this process, or actors on a Ray cluster (docs/scale.md)."""
+    """Who draws the batches: this process, or actors on a Ray cluster (docs/guide/scale.md)."""
     workers: int = 2
     """Actors of --sampler ray; the result does not depend on it."""
     address: SomeText = None

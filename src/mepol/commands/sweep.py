@@ -32,13 +32,13 @@ class SweepArguments:
     """Run seeds and variants of a study in parallel; the same command again goes on where it was stopped."""
 
     study: tyro.conf.Positional[str]
-    """A TOML file (see docs/rivals.md), a preset, or an environment as in `mepol explore`."""
+    """A TOML file (see docs/guide/comparing.md), a preset, or an environment as in `mepol explore`."""
     seeds: SomeInt = None
     """Seeds 0 .. N-1 of each variant; by default the study's, or 8 of a preset."""
     jobs: SomeInt = None
     """Runs at a time; by default 1, or as many as a cluster has room for."""
     engine: Literal["local", "ray"] = "local"
-    """Who works on the runs: processes of this machine, or tasks of a Ray cluster (docs/scale.md)."""
+    """Who works on the runs: processes of this machine, or tasks of a Ray cluster (docs/guide/scale.md)."""
     address: SomeText = None
     """Of a Ray cluster that this machine is a node of, HOST:PORT or auto; by default Ray is started on this machine
     alone."""

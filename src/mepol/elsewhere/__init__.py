@@ -1,4 +1,4 @@
-"""What was learnt, in other people's stacks: the policy, the reward and the data (docs/elsewhere.md).
+"""What was learnt, in other people's stacks: the policy, the reward and the data (docs/guide/elsewhere.md).
 
 export.py      a policy as a file of another program; the table of exporters
 network.py     a policy as plain arrays, and what is to be known of it besides

@@ -7,7 +7,7 @@
 The agent starts anywhere in the lower left corner [-6, -4]^2 and chooses how far to move along x and y, at most
 0.2 each. A move that would end in a wall, or on or beyond the border, is cancelled as a whole; only the end
 point is tested. Rooms are 4.75 wide, doorways 1.0 wide and 2.5 long: the geometry of the authors' release (the
-paper's text says 5 by 5; docs/decisions.md, 15).
+paper's text says 5 by 5; docs/method/decisions.md, 15).
 """
 
 from __future__ import annotations

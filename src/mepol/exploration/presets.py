@@ -61,7 +61,7 @@ _DOMAIN = "the domain's"
 
 # --- MaxEnt ---------------------------------------------------------------------------------------------------------
 # What the paper does not say (eps, weights, coordinates of the density, the first component) is as in the code of
-# Hazan et al. that it adapted; docs/rivals.md lists it.
+# Hazan et al. that it adapted; docs/method/rivals.md lists it.
 
 _MAXENT = (
     *rows(
@@ -76,7 +76,7 @@ _MAXENT = (
     ),
     *rows("code of Hazan et al.", density_eps=1e-3, density_features="all"),
     *rows("code of Hazan et al.", mixture_weights="uniform", mixture_draw="step"),
-    *rows("ours (docs/rivals.md)", density_points=100_000, scale_reward=True),
+    *rows("ours (docs/method/rivals.md)", density_points=100_000, scale_reward=True),
 )
 
 
@@ -87,7 +87,7 @@ def _maxent(horizon: int, trajectories: int, bandwidth: float, *others: Row, **t
 
 
 # Policies that lean on GridWorld's walls meet in one point, which has no neighbourhood: MEPOL never does.
-_LEANING = dict.fromkeys(("apt", "re3", "rnd"), rows("ours (docs/rivals.md)", eps=1e-6))
+_LEANING = dict.fromkeys(("apt", "re3", "rnd"), rows("ours (docs/method/rivals.md)", eps=1e-6))
 _CAR_MAXENT = _maxent(
     400,
     100,
@@ -153,7 +153,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "mountain-car-tuned": Preset(
         "the same with the network's input scaled to [-1, 1]: reaches the paper's discrete entropy",
-        over(_MOUNTAIN_CAR, *rows("ours (docs/mountain-car.md)", scale_inputs=True)),
+        over(_MOUNTAIN_CAR, *rows("ours (docs/results/mountain-car.md)", scale_inputs=True)),
         _CAR_MAXENT,
     ),
     "ant": Preset(
@@ -203,9 +203,9 @@ PRESETS: dict[str, Preset] = {
     ),
 }
 
-# --- The same in a fraction of the time (docs/performance.md) -------------------------------------------------------
+# --- The same in a fraction of the time (docs/results/performance.md) -----------------------------------------------
 
-_OURS = "ours (docs/performance.md)"
+_OURS = "ours (docs/results/performance.md)"
 # Where matrix products are the wall: Eq. 2 as it is, with a small network on scaled inputs and fewer, surer steps.
 _SMALL = (
     *rows(_OURS, trajectories=40, max_steps=15, kl_threshold=1.0, hidden=(64, 64)),
@@ -217,7 +217,7 @@ _CRITIC = (
     *rows(_OURS, rule="advantage", learning_rate=1.5e-4, max_steps=4, policy_kl=0.03, kl_threshold=40.0, trace=0.8),
     *rows(_OURS, hidden=(128, 128), standardise=True, zero_mean_steps=0, mirror=True),
 )
-# Where nothing was tuned (docs/performance.md, "Any environment"): the critic's, and bounded inputs to one scale too.
+# Where nothing was tuned (docs/results/performance.md, "Any environment"): the critic's, and bounded inputs scaled.
 _GENERAL = (*_CRITIC, *rows(_OURS, scale_inputs=True))
 # Where nothing is known of the environment: what random play shows of it (envs/survey.py).
 _UNKNOWN = (

@@ -14,7 +14,7 @@ from mepol.runs.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class MetricsRow:
-    """One policy. Entropies and KL in nats, times in seconds; None is written as an empty cell (docs/metrics.md)."""
+    """One policy. Entropies and KL in nats, times in seconds; None is an empty cell (docs/reference/metrics.md)."""
 
     epoch: int
     samples: int  # environment steps spent to reach this policy

@@ -162,7 +162,7 @@ class Finetuning:
 
 
 def measures(episodes: list[Episode], *, by_goal: bool = True) -> tuple[float | None, float | None, float | None, int]:
-    """Average return, success rate, steps to the goal, number of episodes (docs/finetune.md).
+    """Average return, success rate, steps to the goal, number of episodes (docs/method/finetune.md).
 
     by_goal: whether there is a goal; without one nothing is a success.
     """

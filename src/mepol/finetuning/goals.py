@@ -1,7 +1,7 @@
 """Goals: pure functions of the state, (M, S) -> (M,) bool, true where the task is solved.
 
 Coordinates are those of the domain's table (envs/gridworld.py, envs/ant.py, envs/humanoid.py). Where the paper and
-the authors' release differ, the goal's own line says which is meant (docs/finetune.md lists them).
+the authors' release differ, the goal's own line says which is meant (docs/method/finetune.md lists them).
 """
 
 from __future__ import annotations

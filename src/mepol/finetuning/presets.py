@@ -41,7 +41,7 @@ _COMMON = (
     Row("intrinsic.extrinsic_weight", 1.0, "paper: equal weights"),
     Row("intrinsic.intrinsic_weight", 1.0, "paper: equal weights"),
     Row("intrinsic.skills", 4, "paper"),
-    Row("intrinsic.skill_sign", "paper", "the SMM paper's sign (docs/finetune.md)"),
+    Row("intrinsic.skill_sign", "paper", "the SMM paper's sign (docs/method/finetune.md)"),
     Row("intrinsic.count_scale", 1.0, f"{_RELEASED} (state-marginal-matching)"),
 )
 

@@ -19,7 +19,7 @@ from mepol.runs.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class FinetuneRow:
-    """One policy; None is written as an empty cell. Formulas are in docs/finetune.md."""
+    """One policy; None is written as an empty cell. Formulas are in docs/method/finetune.md."""
 
     iteration: int
     samples: int  # environment steps spent to reach this policy

@@ -25,7 +25,7 @@ __all__ = ["Neighbours", "Pool", "Workers", "log_unit_ball", "nearest", "neighbo
 Workers = int | Pool
 """Who searches: so many threads, -1 for all, or a pool."""
 
-# A k-d tree wins while a query meets few of its leaves; then brute force does (docs/decisions.md, "Neighbour search").
+# A k-d tree wins while a query meets few of its leaves; then brute force does (docs/method/decisions.md, at the end).
 TREE_SURE_DIM = 5  # up to this many features it always wins
 TREE_MAX_DIM = 100  # above this many, what it keeps for every node on its way costs more than all distances
 TREE_MAX_SHARE = 1 / 6  # of the leaves, touched by an average query

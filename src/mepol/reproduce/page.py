@@ -1,4 +1,4 @@
-"""The table of docs/paper.md, from what is on disk: every figure, our value, the paper's, seeds and share of length."""
+"""The table of docs/results/paper.md, from what is on disk: every figure, our value, the paper's, seeds and share."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 config.json          every setting, and which run this is
 domain.json          what the environment says of itself: names, features, grid, ceiling, reachable cells
-metrics.csv          one row a policy (docs/metrics.md, docs/finetune.md); what was not measured is empty
+metrics.csv          one row a policy (docs/reference/metrics.md, docs/method/finetune.md); empty: not measured
 steps.csv            one row a tried gradient step (exploration)
 changes.csv          settings that were changed on the way, where any were (changes.py)
 policy.safetensors   the newest policy; initial.safetensors the one it started from; best.safetensors the best measured

@@ -4,7 +4,7 @@ Stable-Baselines3's own loops evaluate the value function, a distribution object
 step, which costs more than a step of a light domain. Here a step is one pass of the actor's mean and one batched
 step; what the learner needs besides (values, log-probabilities, bootstraps) is computed once, for all steps together.
 The rollout buffer holds the same numbers as after the library's `collect_rollouts` (tests/sb3/test_rollout.py),
-but for what the value function learns: rewards-to-go, unless lambda-returns are asked for (docs/finetune.md).
+but for what the value function learns: rewards-to-go, unless lambda-returns are asked for (docs/method/finetune.md).
 
 Playing and learning use one thread of torch, whatever the run may have: torch cuts dot products and sums of more than
 32,768 numbers among its threads, so that the last digit of a run would tell their number. Two threads save a third of

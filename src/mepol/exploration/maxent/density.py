@@ -22,10 +22,10 @@ from mepol.exploration.maxent.config import MaxEntConfig
 from mepol.neighbours import log_unit_ball
 
 # Relative error that the tree may leave in a density: far below that of the estimate itself, and in few dimensions
-# several times quicker than exact sums (docs/rivals.md, "Cost of the density").
+# several times quicker than exact sums (docs/method/rivals.md, "Cost of the density").
 TOLERANCE = 1e-2
 
-# A tree serves for more points than this, in at most so many dimensions (docs/rivals.md, "Cost of the density").
+# A tree serves for more points than this, in at most so many dimensions (docs/method/rivals.md, "Cost of the density").
 FEW = 20_000
 TREE_DIMENSIONS = 12
 
