@@ -262,7 +262,7 @@ WRONG = [
 ]
 """Arguments that cannot be meant, with words of the sentence that says so: code 2."""
 FAILED = [
-    (["explore", "CartPole-v1"], ["action space is Discrete(2)", "Box"]),
+    (["explore", "gridworld", "--wrapper", "os:system"], ["os has no wrapper 'system'", "gymnasium.Wrapper"]),
     (["explore", "gridworld", "--env", "NoSuch-v0"], ["NoSuch"]),
     (["evaluate", "missing/run"], ["missing/run is not a run directory"]),
     (["evaluate", "."], ["not a run directory"]),

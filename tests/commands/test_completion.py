@@ -39,7 +39,7 @@ def test_bash_accepts_the_script(script: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["exp"], ["explore"]),
+        (["exp"], ["explore", "export"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["explore", "mountain"], [name for name in PRESETS if name.startswith("mountain")]),
         (["explore", "Pend"], ["Pendulum-v1"]),
@@ -61,7 +61,7 @@ def test_every_command_and_every_setting_is_there(script: Path) -> None:
     assert set(completed(script, "mepol", "")) == {*COMMANDS, "--version"}
     offered = completed(script, "mepol", "explore", "gridworld", "--")
     for row in describe(starting_config("gridworld")):
-        assert row.name == "env_kwargs" or row.flag in offered or f"--no-{row.flag[2:]}" in offered
+        assert row.name in ("env_kwargs", "wrappers") or row.flag in offered or f"--no-{row.flag[2:]}" in offered
     for name, entry in entries().items():
         assert len(entry.flags) > 2 or name in ("presets", "help", "completion"), f"{name} completes no flag"
 

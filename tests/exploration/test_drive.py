@@ -71,7 +71,7 @@ def test_rows_describe_the_policy_that_their_epoch_starts_from(tiny: Callable, t
         policy = load_policy(explore(dataclasses.replace(config, epochs=e), tmp_path / str(e)).policy_path())
         if e < 3:
             batch = collect(policy, env, config.horizon, seed=stream(config.seed, Stream.BATCH, e))
-            assert rows[e].entropy == search(batch, domain, config).entropy()
+            assert rows[e].entropy == search(batch, domain, config, -1).entropy()
         if rows[e].index is not None:
             seed = stream(config.seed, Stream.EVALUATION, e)
             with open_workshop(config) as workshop:
@@ -204,8 +204,8 @@ def test_scaled_features_change_the_metric_and_keep_raw_units(wide: Callable) ->
     env = make_env(config.env, 5)
     batch = collect(make_policy(config, domain_of(env, config)), env, 300, seed=stream(0, Stream.BATCH))
     domain = dataclasses.replace(domain_of(env, config), widths=(10.0, 1.0))
-    raw = search(batch, domain_of(env, config), config).entropy()
-    scaled = search(batch, domain, config).entropy()
+    raw = search(batch, domain_of(env, config), config, -1).entropy()
+    scaled = search(batch, domain, config, -1).entropy()
     assert scaled == pytest.approx(raw, abs=0.15)
     truth = np.log(10.0) + 0.5 * np.log(2 * np.pi * np.e)
     assert scaled == pytest.approx(truth, abs=0.15)

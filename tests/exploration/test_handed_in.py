@@ -14,6 +14,7 @@ import mepol
 from mepol.errors import ConfigError, EnvironmentFault, PolicyFileError
 
 SMALL: dict[str, Any] = {
+    "paper_rule": True,
     "horizon": 30,
     "trajectories": 4,
     "k": 3,

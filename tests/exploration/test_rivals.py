@@ -61,7 +61,7 @@ def test_the_number_of_threads_changes_no_digit(explorer: str, tiny: Callable, t
 
 
 def test_a_reward_sees_the_features_or_the_state_and_actions_between_one_and_minus_one() -> None:
-    domain = Domain.of(make_env("mepol/MountainCar-v0", 1), name="x", features="velocity", scale_features=True)
+    domain = Domain.of(make_env("mepol/MountainCar-v0", 1), name="x", features="velocity", scale_features="bounds")
     states = np.array([[[0.0, 0.01], [0.1, 0.02], [0.2, 0.03]], [[0.5, 0.04], [0.6, 0.05], [9.0, 9.0]]])
     batch = Batch(states, np.array([[[0.5], [-3.0]], [[1.0], [7.0]]], dtype=np.float32), np.array([2, 1]))
     seen = transitions(batch, domain, "features")

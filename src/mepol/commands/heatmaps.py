@@ -110,7 +110,8 @@ def chosen_grid(domain: Domain, axes: str, batches: list[Batch]) -> Grid:
         return domain.grid
     if domain.state_dim < 2:
         raise ConfigError(f"{domain.env} has one coordinate, and a heatmap needs two")
-    first = (0, 1) if callable(domain.features) or len(domain.features) < 2 else domain.features[:2]
+    plain = [] if callable(domain.features) else [f for feature in domain.features for f in np.atleast_1d(feature)]
+    first = plain[:2] if len(plain) >= 2 else (0, 1)  # of an angle, its cosine and sine
     seen = np.concatenate([batch.states[:, 1:][batch.visited()] for batch in batches])  # (N, S)
     low, high = seen.min(axis=0), seen.max(axis=0)
     still = low == high  # a coordinate that never moves still has a cell

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from mepol.envs.batched import Array
+from mepol.envs.choices import choices_of
 from mepol.envs.contract import (
     check_actions,
     check_diverged,
@@ -60,7 +61,7 @@ class EpisodesVectorEnv(VectorWrapper[Array, Array, Any, Any, Array]):
         """Start anew, or only those of `options={"reset_mask": (M,) bool}`."""
         mask = (options or {}).get("reset_mask")
         if mask is None:
-            check_same_spaces(self.env, self._spaces[0], self._spaces[1].shape)
+            check_same_spaces(self.env, self._spaces[0], self._spaces[1].shape, choices_of(self._spaces[1]))
         given = None if options is None else dict(options)  # Gymnasium's own batches take the mask out of it
         with guard("reset", self.time_limit):
             states, info = self.env.reset(seed=seed, options=given)  # type: ignore[arg-type]
