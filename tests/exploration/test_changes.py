@@ -19,6 +19,8 @@ from mepol.runs.changes import Change, changes_of, note_changes
 from mepol.runs.drive import best_kept
 
 SHORT = {
+    "coinciding": "refuse",
+    "paper_rule": True,
     "horizon": 30,
     "trajectories": 4,
     "evaluation_trajectories": 4,

@@ -247,9 +247,9 @@ def test_a_run_is_drawn_compared_and_animated_without_its_environment(
     assert "mepol-tests/Toy-v0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("fresh", "built"), [(3, 1), (5, 2)])
-def test_an_exploration_builds_its_environment_at_most_twice(fresh: int, built: int, tmp_path: Path) -> None:
-    """Once for the batches, once for the evaluations, and only once where both are as many."""
+@pytest.mark.parametrize(("fresh", "built"), [(3, 2), (5, 3)])
+def test_an_exploration_builds_its_environment_at_most_thrice(fresh: int, built: int, tmp_path: Path) -> None:
+    """For the batches, for the survey, for the evaluations, and only once where two of these are as many."""
     made: list[int] = []
 
     def factory(n: int) -> Any:

@@ -13,11 +13,12 @@ import pytest
 import mepol
 from mepol.cli import main
 from mepol.commands.finetune import default_name, free_place
+from mepol.envs.make import limit_of
 from mepol.errors import ConfigError, EnvironmentFault
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.curves import Curve, Learner, learning_band
 from mepol.finetuning.rows import FinetuneRow
-from mepol.finetuning.tasks import Task, is_environment, limit_of, make_task
+from mepol.finetuning.tasks import Task, is_environment, make_task
 
 TASK = {
     **{"trpo.steps": 40, "ppo.steps": 40, "sac.steps": 40, "sac.updates": 2, "sac.batch": 8, "sac.warmup": 40},

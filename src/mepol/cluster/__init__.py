@@ -1,6 +1,9 @@
 """Beyond one machine: sweeps, batches and neighbour searches on a Ray cluster (docs/guide/scale.md).
 
 Ray is imported when it is asked for, not before.
+
+>>> import mepol
+>>> sampler = mepol.cluster.ray_sampler(workers=4)  # mepol.explore("ant", sampler=sampler) starts them
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_code_of_libraries_is_nobody_s_own():
 
 
 def test_the_command_line_shows_the_traceback_on_request(tmp_path, capsys):
-    source = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom test_contract import Buggy\n"
+    source = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom test_env_contract import Buggy\n"
     (tmp_path / "mine.py").write_text(source)
     typed = [word for name, v in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(v).strip("(,)"))]
     command = ["explore", f"{tmp_path / 'mine.py'}:Buggy", *typed, "--out", str(tmp_path / "run")]
