@@ -103,7 +103,6 @@ def test_runs_take_it_and_their_index_is_of_it(rule: str, tmp_path: Path) -> Non
     early, late = (
         mepol.explore(
             "gridworld",
-            epochs=2,
             state_discount=gamma,
             rule=rule,
             out=tmp_path / str(gamma),

@@ -37,7 +37,8 @@ FOUR = {
 
 def toy_argv(kind: str, env: str, out: Path, *more: str) -> list[str]:
     """A tiny run of `kind` in a walk; learners wait in vain for it to go far."""
-    more = ("--env-time-limit", str(LIMIT), *FOUR[kind], *more)
+    plain = ("--paper-rule", "--coinciding", "refuse") if kind == "mepol" else ()  # what the paper's presets do
+    more = ("--env-time-limit", str(LIMIT), *FOUR[kind], *plain, *more)
     return argv_of(kind, out, *more, length=LENGTH, env=env, task=("toys:far", "--env", env))
 
 

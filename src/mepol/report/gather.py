@@ -56,7 +56,7 @@ def _run(run: Run) -> dict[str, Any]:
         "path": str(run.path),
         "phase": run.phase.name,
         "turn": run.phase.turn,
-        "where": ", ".join(filter(None, run.phase.names(config))),
+        "where": ", ".join(filter(None, (*run.phase.goals(config), *run.phase.names(config)))),
         "who": str(getattr(config, "explorer", None) or getattr(config, "algo", "")),
         "seed": str(config.seed),  # 2**63 - 1 is more than a number of JavaScript can hold
         "finished": run.is_finished,

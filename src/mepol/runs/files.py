@@ -199,7 +199,8 @@ def require_place(path: Path) -> None:
             reason = fault.strerror or str(fault)
             break
         writable = os.access(place, os.W_OK | os.X_OK)
-        reason = "" if is_folder and writable else "Permission denied" if is_folder else "Not a directory"
+        refused = "Read-only file system" if os.statvfs(place).f_flag & os.ST_RDONLY else "Permission denied"
+        reason = "" if is_folder and writable else refused if is_folder else "Not a directory"
         break
     if reason:
         raise RunError(f"cannot write {path}: {reason}; choose another --out")
