@@ -34,6 +34,7 @@ def notes(member: Member, word: str) -> list[str]:
     return [line for line in log_path(member).read_text().splitlines() if line.startswith(word)]
 
 
+@pytest.mark.torture  # a minute on a quiet machine, many on a busy one
 def test_a_node_is_killed_in_the_middle_and_all_runs_end_as_on_one_machine(nodes: Any, tmp_path: Path) -> None:
     """Eight runs. Each is finished once, and one of those on the lost node goes on from where it stood."""
     members = members_of(tmp_path / "there", epochs=30, seeds=8)
@@ -58,6 +59,7 @@ def test_a_node_is_killed_in_the_middle_and_all_runs_end_as_on_one_machine(nodes
         assert results(member.path) == results(tmp_path / "here" / member.name)
 
 
+@pytest.mark.torture  # a minute on a quiet machine, many on a busy one
 def test_a_driver_is_killed_the_tasks_end_and_the_same_command_goes_on(nodes: Any, tmp_path: Path) -> None:
     """On a path that all nodes see. What works on the run is found by the lock that it holds."""
     pairs = {**SETTINGS, "epochs": 100_000}
