@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mepol.cluster.engine import RayEngine
 from mepol.exploration.drive import explore
 from mepol.exploration.study import Member, study_of
