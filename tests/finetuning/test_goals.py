@@ -111,23 +111,23 @@ def test_time_runs_out_at_the_horizon_and_a_mask_restarts_only_its_own():
 
 
 def test_a_goal_of_the_users_own(tmp_path, monkeypatch):
-    (tmp_path / "my_goals.py").write_text(
+    (tmp_path / "goals_of_mine.py").write_text(
         "def fast(states):\n    return states[:, 1] > 0.001\n\ndef wrong(states):\n    return states\n"
     )
     monkeypatch.chdir(tmp_path)
-    env = make_task(find_task("my_goals:fast", "mepol/MountainCar-v0", 50), 2)
+    env = make_task(find_task("goals_of_mine:fast", "mepol/MountainCar-v0", 50), 2)
     assert env.horizon == 50
     env.reset(seed=1)
     _, rewards, terminated, _, _ = env.step(np.array([[1.0], [-1.0]]))
     assert rewards.tolist() == terminated.tolist()
-    wrong = ReachVectorEnv(MountainCarVectorEnv(2), find_task("my_goals:wrong", "mepol/MountainCar-v0").goal, 5)
+    wrong = ReachVectorEnv(MountainCarVectorEnv(2), find_task("goals_of_mine:wrong", "mepol/MountainCar-v0").goal, 5)
     wrong.reset(seed=0)
     with pytest.raises(EnvironmentFault, match="not \\(2,\\) truth values"):
         wrong.step(np.zeros((2, 1)))
     with pytest.raises(ConfigError, match="needs an environment"):
-        find_task("my_goals:fast")
+        find_task("goals_of_mine:fast")
     with pytest.raises(ConfigError, match="cannot import"):
-        find_task("my_goals:absent", "mepol/MountainCar-v0")
+        find_task("goals_of_mine:absent", "mepol/MountainCar-v0")
 
 
 def test_any_gymnasium_environment_can_carry_a_goal():
