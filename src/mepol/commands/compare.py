@@ -105,7 +105,7 @@ def not_named(groups: Sequence[Group]) -> list[str]:
 
 def final_measures(group: Group) -> list[GroupMeasure]:
     """Intervals over the group's seeds of the last evaluation of each, with the coverage of its stored visits."""
-    rows = [row for run in group.runs if (row := last_measured(run)) is not None]
+    rows = [row for rows in group.rows if (row := last_measured(rows)) is not None]
     if len(rows) < len(group.runs):
         raise RunError(f"{len(group.runs) - len(rows)} of the runs {group.name!r} have no evaluated policy yet")
     mask = _reachable(group.runs[0])
@@ -140,7 +140,7 @@ def _coverage(run: Run, epoch: int, mask: NDArray[np.bool_] | None) -> float | N
 
 def samples_of(group: Group) -> int:
     """Training samples of the seed that got least far."""
-    return min((row.samples for run in group.runs if (row := last_measured(run)) is not None), default=0)
+    return min((row.samples for rows in group.rows if (row := last_measured(rows)) is not None), default=0)
 
 
 def comparison_csv(groups: Sequence[Group]) -> str:
@@ -158,8 +158,8 @@ def curves_csv(groups: Sequence[Group]) -> str:
     rows = (
         (group.name, run.config.seed, row.epoch, row.samples, *(_cell(getattr(row, measure)) for measure in MEASURES))
         for group in groups
-        for run in group.runs
-        for row in run.rows()
+        for run, turns in zip(group.runs, group.rows, strict=True)
+        for row in turns
         if row.index is not None
     )
     return csv_text(("runs", "seed", "epoch", "samples", *MEASURES), rows)

@@ -201,7 +201,7 @@ def write_summary(outcomes: Sequence[Outcome], out: Path) -> Path:
     for outcome in outcomes:
         row = None
         with suppress(RunError, ConfigError):
-            row = last_measured(RunDirectory.open(outcome.member.path))
+            row = last_measured(RunDirectory.open(outcome.member.path).rows())
         values: dict[str, Any] = dataclasses.asdict(row) if row is not None else {}
         measured = [values.get(name) for name in ("samples", *MEASURES)]
         seed = outcome.member.config.seed

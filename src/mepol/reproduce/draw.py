@@ -87,7 +87,7 @@ def _curves(figure: Figure, series: Sequence[Series], scale: Scale) -> Drawn:
 
 
 def _last(one: Series, measure: str) -> list[float]:
-    rows = (last_measured(run) for run in one.runs)
+    rows = (last_measured(run.rows()) for run in one.runs)
     return [float(getattr(row, measure)) for row in rows if row is not None]
 
 

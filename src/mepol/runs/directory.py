@@ -162,9 +162,8 @@ class RunDirectory(Generic[C, R]):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has reached its end: its last row is of a policy that was measured and not improved."""
-        rows = self.rows()
-        return bool(rows) and getattr(rows[-1], self.phase.learnt) is None
+        """Whether the run has reached its end."""
+        return self.phase.has_ended(self.rows())
 
     # --- states to resume from ----------------------------------------------------------------------------------------
 

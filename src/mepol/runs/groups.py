@@ -35,9 +35,14 @@ class Group:
     runs: tuple[Run, ...]
 
     @cached_property
+    def rows(self) -> tuple[list[Any], ...]:
+        """metrics.csv of each run, read once: a stranger's may be long."""
+        return tuple(run.rows() for run in self.runs)
+
+    @property
     def unfinished(self) -> int:
         """Runs that have not reached their end."""
-        return sum(not run.is_finished for run in self.runs)
+        return sum(not run.phase.has_ended(rows) for run, rows in zip(self.runs, self.rows, strict=True))
 
     @property
     def title(self) -> str:
@@ -161,9 +166,9 @@ class GroupMeasure:
     iqm: Interval
 
 
-def last_measured(run: Run) -> Any:
-    """The run's last evaluated policy, or None."""
-    return next((row for row in reversed(run.rows()) if row.index is not None), None)
+def last_measured(rows: Sequence[Any]) -> Any:
+    """The last evaluated policy in a run's rows, or None."""
+    return next((row for row in reversed(rows) if row.index is not None), None)
 
 
 def aggregate(rows: Sequence[dict[str, Any]], measures: Sequence[str] = MEASURES) -> list[GroupMeasure]:
@@ -193,7 +198,7 @@ def band(group: Group, measure: str = "index", *, against: str = "samples") -> B
     Seeds whose trajectories ended early reach an epoch with other samples: all are read off, by straight lines
     between evaluations, at the points of the seed that got least far. None when nothing was measured.
     """
-    return band_of([_curve(run, measure, against) for run in group.runs])
+    return band_of([_curve(rows, measure, against) for rows in group.rows])
 
 
 def band_of(curves: Sequence[NDArray[np.float64]], *, between: bool = True) -> Band | None:
@@ -229,6 +234,6 @@ def _at(curve: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float6
     return found
 
 
-def _curve(run: Run, measure: str, against: str) -> NDArray[np.float64]:
-    rows = [(getattr(row, against), getattr(row, measure)) for row in run.rows()]
-    return np.array([pair for pair in rows if pair[1] is not None], dtype=np.float64).reshape(-1, 2)
+def _curve(rows: Sequence[Any], measure: str, against: str) -> NDArray[np.float64]:
+    pairs = [(getattr(row, against), getattr(row, measure)) for row in rows]
+    return np.array([pair for pair in pairs if pair[1] is not None], dtype=np.float64).reshape(-1, 2)

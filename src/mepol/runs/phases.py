@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -57,6 +57,10 @@ class Phase(Generic[C, R]):
     def heads(self) -> dict[str, str]:
         """Name and first line of each of its tables."""
         return {table.name: table.head for table in (self.metrics, self.details) if table}
+
+    def has_ended(self, rows: Sequence[R]) -> bool:
+        """Whether the last of a run's `rows` is of a policy that was measured and not improved."""
+        return bool(rows) and getattr(rows[-1], self.learnt) is None
 
 
 PHASES: dict[str, Phase[Any, Any]] = {}
