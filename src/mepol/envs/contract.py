@@ -12,10 +12,10 @@ import site
 import sysconfig
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -181,13 +181,41 @@ def check_observations(
     return array
 
 
-def check_ends(terminated: Any, truncated: Any, m: int, call: str) -> NDArray[np.bool_]:
-    """(M,) whose episode ended, either way."""
-    return _flags(terminated, m, call, "ends") | _flags(truncated, m, call, "ends")
+class Stepped(NamedTuple):
+    """What a step of R environments gave, checked; of the rewards nothing is checked."""
+
+    obs: NDArray[Any]
+    """(R, S)."""
+    rewards: Any
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    """(R,) each."""
+    diverged: NDArray[np.bool_] | None
+    """(R,) which simulations stopped at their last good state; None where the environment says nothing of that."""
+    info: dict[str, Any]
 
 
-def check_diverged(info: Any, m: int, call: str) -> NDArray[np.bool_] | None:
-    """(M,) which simulations `info` says have diverged, or None where it says nothing of that."""
+def checked_step(
+    step: Callable[[NDArray[Any]], tuple[Any, ...]],
+    actions: NDArray[Any],
+    shape: tuple[int, ...],
+    call: str,
+    *,
+    remedy: str,
+    time_limit: float = 0.0,
+    alive: NDArray[np.bool_] | None = None,
+    first: int = 0,
+) -> Stepped:
+    """One step by (R, A) actions to observations of `shape` (R, S): both phases look at all of it in one way."""
+    check_actions(actions, call, alive=alive, first=first, remedy=remedy)
+    with guard(call, time_limit):
+        obs, rewards, terminated, truncated, info = step(actions)
+    obs = check_observations(obs, shape, call, alive=alive, first=first)
+    ends = _flags(terminated, shape[0], call, "ends"), _flags(truncated, shape[0], call, "ends")
+    return Stepped(obs, rewards, *ends, _diverged(info, shape[0], call), info)
+
+
+def _diverged(info: Any, m: int, call: str) -> NDArray[np.bool_] | None:
     if not isinstance(info, dict):
         raise EnvironmentFault(f"the environment's {call} returned {type(info).__name__} for info, not a dict")
     return _flags(info["diverged"], m, call, "divergences") if "diverged" in info else None

@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 from mepol.envs.batched import Array
 from mepol.envs.choices import choices_of
 from mepol.envs.contract import (
-    check_actions,
-    check_diverged,
-    check_ends,
     check_observations,
     check_same_spaces,
     check_spaces,
+    checked_step,
     guard,
 )
 from mepol.envs.coordinates import feature_names
@@ -73,16 +71,13 @@ class EpisodesVectorEnv(VectorWrapper[Array, Array, Any, Any, Array]):
     def step(self, actions: Array) -> tuple[Array, Array, Flags, Flags, dict[str, Any]]:  # type: ignore[override]
         """Move by (M, A) actions; `terminated` where an episode ends by its own rule, `truncated` where it is cut."""
         call = f"step {self._steps}"
-        check_actions(actions, call, remedy="a lower learning rate or a smaller trust region")
-        with guard(call, self.time_limit):
-            states, paid, terminated, truncated, info = self.env.step(actions)
-        states = check_observations(states, self._shape, call)
-        check_ends(terminated, truncated, self.num_envs, call)
-        diverged = check_diverged(info, self.num_envs, call)
+        remedy = "a lower learning rate or a smaller trust region"
+        states, paid, terminated, truncated, diverged, info = checked_step(
+            self.env.step, actions, self._shape, call, remedy=remedy, time_limit=self.time_limit
+        )
         self._age += 1
         self._steps += 1
-        ends = np.asarray(terminated, dtype=bool), np.asarray(truncated, dtype=bool)
-        rewards, ended, cut = self.outcome(states, paid, *ends, call)
+        rewards, ended, cut = self.outcome(states, paid, terminated, truncated, call)
         late = cut | (self._age >= self.horizon)
         if diverged is not None:  # a diverged state is the one before: it was judged then
             rewards, ended, late = np.where(diverged, 0.0, rewards), ended & ~diverged, late | diverged

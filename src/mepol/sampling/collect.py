@@ -18,11 +18,9 @@ from mepol.algorithm.population import PopulationPolicy
 from mepol.envs.batched import DivisibleEnv
 from mepol.envs.choices import counted
 from mepol.envs.contract import (
-    check_actions,
-    check_diverged,
-    check_ends,
     check_observations,
     check_spaces,
+    checked_step,
     guard,
 )
 from mepol.errors import MepolWarning
@@ -193,16 +191,14 @@ class _Part:
         time_limit: float,
     ) -> Iterator[None]:
         """Fill states (R, T+1, S) from the start in states[:, 0], actions (R, T, A) and lengths (R,): a step a turn."""
-        r, first = len(states), self.first
-        obs, alive = states[:, 0].copy(), np.ones(r, dtype=bool)
+        shape, first = states[:, 0].shape, self.first
+        obs, alive = states[:, 0].copy(), np.ones(shape[0], dtype=bool)
         for t in range(actions.shape[1]):
             call = f"step {t}"
-            actions[:, t] = check_actions(self.act(t, obs), call, alive=alive, first=first, remedy=REMEDY)
-            with guard(call, time_limit):
-                obs, _, terminated, truncated, info = self.step(actions[:, t])  # the reward is never read
-            obs = check_observations(obs, states[:, 0].shape, call, alive=alive, first=first)
-            ended = check_ends(terminated, truncated, r, call)
-            diverged = check_diverged(info, r, call)
+            actions[:, t] = self.act(t, obs)
+            obs, _, terminated, truncated, diverged, info = checked_step(  # the reward is never read
+                self.step, actions[:, t], shape, call, remedy=REMEDY, time_limit=time_limit, alive=alive, first=first
+            )
             states[:, t + 1] = obs = obs.astype(np.float64, copy=False)
             if diverged is not None:
                 broken = alive & diverged
@@ -212,6 +208,7 @@ class _Part:
                     self.cuts.append((t, first + int(i), reason))
                 alive &= ~broken
             if resets_itself:
+                ended = terminated | truncated
                 for i in np.flatnonzero(alive & ended):
                     lengths[i] = t + 1
                     if "final_obs" in info:  # SAME_STEP: obs is already the next trajectory's start

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from mepol.envs.batched import Array
 from mepol.envs.contract import (
-    check_actions,
-    check_diverged,
-    check_ends,
     check_observations,
     check_spaces,
+    checked_step,
     guard,
 )
 
@@ -63,12 +61,10 @@ class RewardedVectorEnv(VectorWrapper[Array, Array, Array, Array, Array]):
     def step(self, actions: Array) -> tuple[Floats, Floats, Flags, Flags, dict[str, Any]]:  # type: ignore[override]
         """Step all and pay for the states they reached; `truncated` when the horizon is over, never `terminated`."""
         call = f"step {self._t}"
-        check_actions(actions, call, remedy="a smaller trust region (trpo_kl)")
-        with guard(call, self._time_limit):
-            states, _, terminated, truncated, info = self.env.step(actions)
-        states = check_observations(states, self._shape, call)
-        check_ends(terminated, truncated, self.num_envs, call)
-        diverged = check_diverged(info, self.num_envs, call)
+        remedy = "a smaller trust region (trpo_kl)"
+        states, _, _, _, diverged, info = checked_step(
+            self.env.step, actions, self._shape, call, remedy=remedy, time_limit=self._time_limit
+        )
         self._t += 1
         rewards = np.array(self._reward(np.asarray(states, dtype=np.float64)))  # a copy: it may be a column of theirs
         if diverged is not None:
