@@ -21,6 +21,7 @@ from mepol import neighbours as module
 from mepol.errors import ParticleError
 from mepol.neighbours import Neighbours, log_unit_ball, neighbours, pool
 from mepol.neighbours.brute import BLOCK_BYTES
+from mepol.neighbours.threads import workers as workers_of_torch
 
 Search = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
@@ -171,12 +172,11 @@ def test_the_number_of_threads_is_left_as_it_was_and_obeyed(monkeypatch: pytest.
     x = np.random.default_rng(0).standard_normal((3000, 101))
     asked: list[int] = []
 
-    class Pool(ThreadPoolExecutor):
-        def __init__(self, threads: int) -> None:
-            asked.append(threads)
-            super().__init__(threads)
+    def counted(threads: int) -> ThreadPoolExecutor:
+        asked.append(threads)
+        return workers_of_torch(threads)
 
-    monkeypatch.setattr(pool, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(pool, "workers", counted)
     before = torch.get_num_threads()
     for workers in (1, 3, -1):
         neighbours(x, 4, workers=workers)

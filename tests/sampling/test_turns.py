@@ -2,12 +2,51 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from mepol.sampling.turns import take_turns
+
+PRODUCTS = """
+import threading
+
+import torch
+from mepol.neighbours.threads import torch_threads, workers
+from mepol.sampling.turns import take_turns
+
+torch.manual_seed(0)
+sizes = [29, 32, 16, 8]  # small products show it, large ones do not
+x, layers = torch.randn(11, 29), [(torch.randn(b, a), torch.randn(b)) for a, b in zip(sizes, sizes[1:])]
+found = []
+
+def loop():
+    y = x
+    for layer in layers:
+        y = torch.nn.functional.linear(y, *layer)
+    found.append(y)
+    yield
+
+def three_at_once():  # none ends before all have begun: each is in a thread of its own
+    barrier = threading.Barrier(3)
+    def waiting():
+        barrier.wait()
+        yield from loop()
+    take_turns([waiting() for _ in range(3)], 3)
+
+with torch_threads(1):
+    for _ in loop():
+        pass
+    three_at_once()
+    with workers(1) as pool:
+        pool.submit(lambda: list(loop())).result()
+assert len(found) == 5
+assert all(torch.equal(found[0], other) for other in found), [float((found[0] - o).abs().max()) for o in found]
+"""
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -66,3 +105,9 @@ def test_what_a_loop_raises_ends_the_others(threads: int, fault: BaseException) 
     with pytest.raises(type(fault), match=str(fault)):
         take_turns([endless(), faulty(), endless()], threads)
     assert threading.active_count() == before
+
+
+def test_products_round_alike_in_every_thread_where_nobody_limits_openmp() -> None:
+    """`make test` sets OMP_NUM_THREADS, which users do not."""
+    free = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    subprocess.run([sys.executable, "-c", PRODUCTS], env=free, check=True)

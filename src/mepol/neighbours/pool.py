@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
-from mepol.neighbours.threads import torch_threads
+from mepol.neighbours.threads import torch_threads, workers
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -35,7 +34,7 @@ class Threads:
 
     def map(self, function: Callable[[S, slice], R], shared: S, pieces: Sequence[slice]) -> list[R]:
         """function(shared, piece) of each piece, in their order."""
-        with torch_threads(1), ThreadPoolExecutor(self.size) as pool:
+        with torch_threads(1), workers(self.size) as pool:
             return list(pool.map(lambda piece: function(shared, piece), pieces))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import torch
@@ -20,3 +21,12 @@ def torch_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def workers(count: int, name: str = "") -> ThreadPoolExecutor:
+    """`count` threads, each of which computes on as many of torch's own as the process was told.
+
+    OpenMP keeps that number thread by thread. In a new one torch sets it when it is first asked for it, and its linear
+    layers do not ask: they would use every core, and round otherwise.
+    """
+    return ThreadPoolExecutor(count, name, initializer=torch.get_num_threads)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import TypeVar
+
+from mepol.neighbours.threads import workers
 
 R = TypeVar("R")
 
@@ -43,7 +44,7 @@ def take_turns(loops: Iterable[Iterator[None]], threads: int) -> None:
                 stop.set()
                 raise
 
-    with ThreadPoolExecutor(threads, "mepol-turns") as pool:  # it starts a thread for each `submit` alone
+    with workers(threads, "mepol-turns") as pool:  # it starts a thread for each `submit` alone
         helpers = [pool.submit(work) for _ in range(threads - 1)]
         try:
             work()
