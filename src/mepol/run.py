@@ -214,11 +214,8 @@ class Run:
         (3, 60, 2)
         """
         actor = self.load(which)
-        self._check_fit(actor)
-        return self._collect(actor, env, horizon, seed)
-
-    def _check_fit(self, actor: Actor) -> None:
         check_fit(actor, self.domain.state_dim, self.domain.action_space, self.domain.env)
+        return self._collect(actor, env, horizon, seed)
 
     def _collect(self, actor: Actor, env: Any, horizon: int | None, seed: int) -> Batch:
         own, limit = stream(seed, Stream.FRESH, 1), self.config.machine.env_time_limit
@@ -277,23 +274,26 @@ class Run:
         >>> mepol.open("runs/gridworld").video(steps=2).name
         'policy.mp4'
         """
-        from mepol.figures.video import film
+        from mepol.figures.video import film_run
 
-        before = {"before": self.initial} if self.directory.policy_path("initial").is_file() else {}
-        actors: dict[str, Actor] = {**before, "after": self.load(which)}
-        with self.working(1):  # whether the environment is here, and is the run's
-            list(map(self._check_fit, actors.values()))
-        with threads_in_force(self.config.machine):
-            data = film(
-                actors,
-                self.directory.phase.environments(self.config, self.given).what,
-                kwargs=getattr(self.config, "env_kwargs", {}),
-                wrappers=getattr(self.config, "wrappers", ()),
-                unit_actions=self.config.unit_actions,
-                episodes=episodes,
-                horizon=self.protocol.horizon if steps is None else steps,
-                seed=stream(seed, Stream.FILM),
-                suffix=".mp4" if path is None else Path(path).suffix,
-                progress=progress,
-            )
+        data = film_run(
+            self,
+            which=which,
+            episodes=episodes,
+            steps=steps,
+            seed=seed,
+            suffix=".mp4" if path is None else Path(path).suffix,
+            progress=progress,
+        )
         return self.directory.door.write("figures/policy.mp4", data) if path is None else write_bytes(Path(path), data)
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write its page, one HTML file that needs nothing beside it, into the folder `out`, by default its figures/.
+
+        >>> import mepol
+        >>> mepol.open("runs/gridworld").report().name
+        'report.html'
+        """
+        from mepol.report.page import write_report
+
+        return write_report([self.directory], out)

@@ -10,14 +10,10 @@ import tyro
 
 from mepol.commands.terminal import SomePath, at_least, parse
 from mepol.console.screen import stdout
-from mepol.errors import ConfigError
-from mepol.report.page import report_page
+from mepol.report.page import write_report
 from mepol.report.server import LivePage
 from mepol.run import Run
-from mepol.runs.files import output_folder
 from mepol.settings import require
-
-NAME = "report.html"
 
 
 @dataclass(frozen=True)
@@ -49,21 +45,10 @@ def command(arguments: list[str]) -> None:
         _serve(parsed.runs, parsed.port, parsed.open)
         return
     require(parsed.port == 0, "port", parsed.port, "given with --live alone")
-    path = _write([Run.open(path) for path in parsed.runs], parsed.out)
+    path = write_report([Run.open(path).directory for path in parsed.runs], parsed.out)
     stdout.print(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
     if parsed.open:
         _show(path.resolve().as_uri())
-
-
-def _write(runs: list[Run], out: Path | None) -> Path:
-    if out is None and len(runs) > 1:
-        raise ConfigError("a page of several runs belongs to none of them: say with --out DIR where it goes")
-    page = report_page([run.directory for run in runs])
-    if out is not None:
-        return output_folder(out).write_text(NAME, page)
-    door = runs[0].directory.door
-    door.folder("figures")
-    return door.write_text(f"figures/{NAME}", page)
 
 
 def _serve(paths: tuple[Path, ...], port: int, show: bool) -> None:

@@ -20,6 +20,9 @@ from mepol.envs.contract import guard
 from mepol.envs.make import make_single
 from mepol.envs.offscreen import off_screen
 from mepol.errors import ConfigError, EnvironmentFault
+from mepol.runs.machine import threads_in_force
+from mepol.runs.streams import Stream, stream
+from mepol.sampling.actors import check_fit
 from mepol.sampling.collect import Actor, Episodic
 
 CAPTION = 32
@@ -63,6 +66,27 @@ def film(
         rate = float(envs[0].metadata.get("render_fps", 30))
         pictures = stack.enter_context(closing(_pictures(actors, envs, episodes, horizon, seed, progress)))
         return WRITERS[suffix](pictures, rate)
+
+
+def film_run(run: Any, *, which: str, steps: int | None, seed: int, **how: Any) -> bytes:
+    """A film of the policy `which` of a `run` (run.py) beside the one it started from; how: as of `film`."""
+    before = {"before": run.initial} if run.directory.policy_path("initial").is_file() else {}
+    actors: dict[str, Actor] = {**before, "after": run.load(which)}
+    config, domain = run.config, run.domain
+    with run.working(1):  # whether the environment is here, and is the run's
+        for actor in actors.values():
+            check_fit(actor, domain.state_dim, domain.action_space, domain.env)
+    with threads_in_force(config.machine):
+        return film(
+            actors,
+            run.directory.phase.environments(config, run.given).what,
+            kwargs=getattr(config, "env_kwargs", {}),
+            wrappers=getattr(config, "wrappers", ()),
+            unit_actions=config.unit_actions,
+            horizon=run.protocol.horizon if steps is None else steps,
+            seed=stream(seed, Stream.FILM),
+            **how,
+        )
 
 
 def _pictures(

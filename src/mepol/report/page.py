@@ -13,10 +13,14 @@ import json
 import re
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from mepol.errors import ConfigError
 from mepol.report.gather import Run, gather
+from mepol.runs.files import output_folder
 
+NAME = "report.html"
 SCRIPTS = ("elements.js", "charts.js", "maps.js", "page.js")
 """Parts of the script, in order."""
 LIVE_MS = 2000  # between two looks of a live page
@@ -41,6 +45,18 @@ def report_page(runs: Sequence[Run], *, live: bool = False) -> str:
         "data": _json(data),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))  # in one pass: data stay data
+
+
+def write_report(runs: Sequence[Run], out: str | Path | None = None) -> Path:
+    """report.html of `runs` in the folder `out`; without it a single run's goes into its own figures/."""
+    if out is None and len(runs) > 1:
+        raise ConfigError("a page of several runs belongs to none of them: say with --out DIR where it goes")
+    page = report_page(runs)
+    if out is not None:
+        return output_folder(Path(out)).write_text(NAME, page)
+    door = runs[0].door
+    door.folder("figures")
+    return door.write_text(f"figures/{NAME}", page)
 
 
 def policy(script: str, style: str, *, live: bool) -> str:
