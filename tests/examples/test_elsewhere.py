@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensordict
 import torch
 from pages import DOCS, python, run_python
 from test_examples import load_example
@@ -68,3 +69,22 @@ def test_plain_torch_goes_on_and_comes_back(explored: mepol.Run, tmp_path: Path)
     with torch.no_grad():
         expected = learnt(torch.from_numpy(obs)).mean
     np.testing.assert_allclose(back.predict(obs, deterministic=True)[0], expected, atol=1e-5)
+
+
+def test_torchrl_goes_on_with_the_policy_itself(explored: mepol.Run) -> None:
+    example, policy = load_example("torchrl_ppo"), explored.policy
+    actor = example.actor_of(policy)
+    obs = torch.from_numpy(np.random.default_rng(0).uniform(-6, 6, (40, 2)).astype(np.float32))
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        acted = actor(tensordict.TensorDict({"observation": obs}, batch_size=[40]))
+        torch.manual_seed(3)
+        noise = torch.randn(40, 2)
+        expected = policy.responder()(obs.numpy(), noise.numpy())
+        log_prob = policy.log_prob(obs, acted["action"])
+    np.testing.assert_allclose(acted["action"], expected, atol=1e-5)
+    np.testing.assert_allclose(acted["action_log_prob"], log_prob, atol=1e-4)
+    before = policy.layers[-1].weight.detach().clone()
+    with torch.random.fork_rng(devices=[]):
+        assert len(example.main(policy, iterations=1, steps=300)) == 1
+    assert not torch.equal(policy.layers[-1].weight, before)  # it learnt, in the policy itself
