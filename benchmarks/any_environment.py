@@ -49,7 +49,7 @@ def run(out: Path, env: str, seed: int, kind: str) -> None:
     begun = time.monotonic()
     argv = [sys.executable, "-m", "mepol", "explore", env, "--seed", str(seed), "--out", str(path)]
     argv += [] if kind == "mepol" else ["--explorer", kind]
-    env_vars = {**os.environ, "OMP_NUM_THREADS": "1", "MEPOL_MODULES": ROOM.rpartition(":")[0]}
+    env_vars = {**os.environ, "OMP_NUM_THREADS": "1"}
     with (out / f"{path.name}.log").open("w") as log:
         code = subprocess.run(argv, stdout=log, stderr=log, env=env_vars).returncode
     print(f"{path.name}: exit {code}, {time.monotonic() - begun:.0f} s", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 import pytest
@@ -19,6 +20,15 @@ from mepol.runs.machine import MachineConfig
 settings.register_profile("mepol", deadline=None, max_examples=40, derandomize=True, database=None)
 settings.load_profile("mepol")
 torch.set_num_threads(1)  # small products are quicker so; runs set their own number
+
+
+@pytest.fixture(autouse=True)
+def _no_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that a test's runs remember are its own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / str(next(_NUMBERS))))
+
+
+_NUMBERS = count()
 
 TINY = ExploreConfig(
     env="mepol/GridWorld-v0",

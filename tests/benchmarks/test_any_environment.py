@@ -15,10 +15,7 @@ SMALL = ["--epochs", "1", "--trajectories", "4", "--horizon", "40", "--evaluatio
 
 
 @pytest.mark.parametrize("name", any_environment.ENVIRONMENTS, ids=lambda name: name.rpartition(":")[2])
-def test_it_is_explored_by_its_name_alone(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MEPOL_MODULES", any_environment.ROOM.rpartition(":")[0])
+def test_it_is_explored_by_its_name_alone(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", name, *SMALL, "--out", str(tmp_path / "run")]) in (None, 0)
     said = capsys.readouterr()
     run = mepol.open(tmp_path / "run")

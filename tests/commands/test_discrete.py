@@ -134,6 +134,7 @@ def test_a_wrapper_is_named_on_the_command_line_and_trusted_from_no_file(
     assert run.domain.high.tolist() == [10.0, 10.0]
     assert main(["evaluate", "two", "--trajectories", "5"]) == 0
     monkeypatch.delitem(sys.modules, "discrete_toy")
+    monkeypatch.setenv("XDG_STATE_HOME", str(here / "stranger"))  # to whom the names are not known
     for place, settings in {"env": {"wrappers": []}, "wrapper": {"env": "Acrobot-v1"}}.items():
         config = json.loads(Path("two/config.json").read_text())
         Path("two/config.json").write_text(json.dumps({**config, **settings}))

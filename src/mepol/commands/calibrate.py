@@ -14,6 +14,7 @@ from mepol.errors import ConfigError
 from mepol.exploration.calibrate import calibrate
 from mepol.exploration.presets import PRESETS, starting_config
 from mepol.runs.files import write_bytes
+from mepol.runs.trust import remember
 from mepol.settings import with_settings
 
 
@@ -54,4 +55,5 @@ def command(arguments: list[str]) -> None:
         stdout.print("--write FILE.toml keeps it; mepol explore FILE.toml takes it")
         return
     write_bytes(parsed.write, found.to_toml().encode())
+    remember([parsed.env])  # so that the file is not asked about it
     stdout.print(f"written to {parsed.write}: mepol explore {parsed.write}")

@@ -17,6 +17,7 @@ A TOML file of plain values; nothing in it is executed:
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.presets import preset, starting_config
 from mepol.runs.files import read_text
+from mepol.runs.trust import require_trusted
 from mepol.settings import with_settings
 
 MAX_STUDY = 1 << 20  # bytes of a study file
@@ -77,10 +79,21 @@ def read_study(path: Path, changes: dict[str, Any] | None = None) -> Study:
         data = tomllib.loads(read_text(path, MAX_STUDY))
     except (OSError, ValueError, RecursionError) as fault:  # ValueError: not UTF-8, not TOML, a number of 5000 digits
         raise ConfigError(f"cannot read the study {path}: {fault}") from fault
+    for name in _names_in(data):
+        require_trusted(name, path)
     try:
         return study_of(data, changes)
     except ConfigError as fault:
         raise ConfigError(f"{path}: {fault}") from fault
+
+
+def _names_in(data: dict[str, Any]) -> Iterator[str]:
+    """Every name in a study that may ask for an import, of an environment or of a wrapper, before anything is built."""
+    variants = data.get("variant")
+    for table in (data, data.get("settings"), *(variants if isinstance(variants, list) else ())):
+        for entry in ("env", "wrappers"):
+            found = table.get(entry) if isinstance(table, dict) else None
+            yield from (name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str))
 
 
 def study_of(data: dict[str, Any], changes: dict[str, Any] | None = None) -> Study:
@@ -88,7 +101,7 @@ def study_of(data: dict[str, Any], changes: dict[str, Any] | None = None) -> Stu
     if unknown := sorted(set(data) - {"preset", "env", "seeds", "settings", "variant"}):
         raise ConfigError(f"a study has no entry {unknown[0]!r}; it has preset, env, seeds, settings and variant")
     common = data.get("settings", {})
-    variants = data.get("variant", [{"name": str(data.get("preset") or data.get("env") or "run").replace("/", "-")}])
+    variants = data.get("variant", [{"name": _named_after(data.get("preset") or data.get("env") or "run")}])
     if not isinstance(common, dict) or not isinstance(variants, list) or not all(isinstance(v, dict) for v in variants):
         raise ConfigError("settings must be a table, and each variant a [[variant]] table")
     configs: dict[str, ExploreConfig] = {}
@@ -114,6 +127,11 @@ def study_of(data: dict[str, Any], changes: dict[str, Any] | None = None) -> Stu
 
 
 _NAME = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def _named_after(what: Any) -> str:
+    """A variant's name out of a preset's or an environment's, whatever letters that has."""
+    return "".join(letter if letter in _NAME else "-" for letter in str(what)).lstrip("-.") or "run"
 
 
 def _config(name: Any, env: Any, settings: dict[str, Any]) -> ExploreConfig:

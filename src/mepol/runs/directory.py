@@ -34,7 +34,7 @@ from mepol.errors import ConfigError, RunError
 from mepol.runs.files import Door, output_folder, read_text
 from mepol.runs.lock import hold
 from mepol.runs.phases import Phase, phase_of
-from mepol.runs.trust import require_trusted
+from mepol.runs.trust import remember, require_trusted
 from mepol.runs.unused import FOLDERS, require_unused
 from mepol.runs.visits import read_visits, visits_text
 from mepol.runs.zoo import require_own, run_place
@@ -90,6 +90,7 @@ class RunDirectory(Generic[C, R]):
                 door.write("initial.safetensors", initial)
             run = RunDirectory(path, phase, config, identity)
             run._write_config(door)
+            remember([*phase.names(config), *phase.goals(config)])
             yield run
 
     @staticmethod
