@@ -139,7 +139,7 @@ class IntrinsicConfig:
 class EntropyConfig:
     """A reward for the entropy of the visited states beside the task's own (docs/method/entropy.md)."""
 
-    entropy_weight: Annotated[float, at_least(0)] = 0.0
+    entropy_weight: Annotated[float, within(0, 1e6)] = 0.0
     """beta: what a deviation of the entropy reward is worth at each step, in the task's reward; 0 for none of it."""
     entropy_kind: EntropyKind = "state"
     """Whose entropy: the states', or the states' given the value that the learner sees in them (VCSE)."""
