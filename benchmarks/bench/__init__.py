@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bench.epoch import DOMAINS, PARTS, Timing, bench_domain
+from bench.finetune import ENTROPY_CASES, bench_entropy
 from bench.growth import SWEEPS, Growth, Point, bench_growth
 from bench.memory import CASES, Peak, bench_memory, peak_memory
 
 __all__ = [
     "CASES",
     "DOMAINS",
+    "ENTROPY_CASES",
     "PARTS",
     "SWEEPS",
     "Growth",
@@ -16,6 +18,7 @@ __all__ = [
     "Point",
     "Timing",
     "bench_domain",
+    "bench_entropy",
     "bench_growth",
     "bench_memory",
     "peak_memory",

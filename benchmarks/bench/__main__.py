@@ -19,12 +19,14 @@ from rich.table import Table
 from bench import (
     CASES,
     DOMAINS,
+    ENTROPY_CASES,
     PARTS,
     SWEEPS,
     Growth,
     Peak,
     Timing,
     bench_domain,
+    bench_entropy,
     bench_growth,
     bench_memory,
     peak_memory,
@@ -43,8 +45,9 @@ TIMED = {"epoch": PARTS, "sampling": ("sampling",), "knn": ("neighbours",), "all
 class BenchArguments:
     """What an epoch costs: seconds at the paper's settings beside floors of the same run, growth, and memory."""
 
-    what: tyro.conf.Positional[Literal["epoch", "sampling", "knn", "growth", "memory", "all"]] = "epoch"
-    """All parts of an epoch or one of them; how they grow with their sizes; the peak of memory; or all of that."""
+    what: tyro.conf.Positional[Literal["epoch", "sampling", "knn", "growth", "memory", "finetune", "all"]] = "epoch"
+    """All parts of an epoch or one of them; how they grow with their sizes; the peak of memory; what the entropy
+    reward adds to an iteration of fine-tuning; or all of that."""
     domains: tuple[str, ...] = DOMAINS
     """Presets to time."""
     repetitions: int = 5
@@ -120,6 +123,9 @@ def _measure(parsed: BenchArguments) -> Found:
         for name in parsed.domains if parsed.what in TIMED else ():
             status.update(f"timing {name}")
             timings += bench_domain(name, TIMED[parsed.what], repetitions=parsed.repetitions)
+        for task, kind in ENTROPY_CASES if everything or parsed.what == "finetune" else ():
+            status.update(f"timing {task} with {kind} entropy")
+            timings.append(bench_entropy(task, kind, repetitions=parsed.repetitions))
         growths = [
             bench_growth(
                 name, budget=parsed.seconds, report=lambda p: status.update(f"{p.sweep} = {p.size}: {p.part} done")

@@ -89,7 +89,7 @@ def test_trpo_with_the_batch_of_ant_navigate():
         with drawing_from(np.random.SeedSequence(1)):
             learner = LEARNERS["trpo"].make(env, config, scratch_policy(config, 29, env.action_space), 29)
             learner.collect(list(range(config.lanes)))
-            learner.learn()
+            learner.learn(0)
         found.append({name: t.numpy().tobytes() for name, t in learner.model.policy.state_dict().items()})
     assert found[0] == found[1]
 

@@ -32,6 +32,7 @@ from mepol.settings import Described, describe, with_settings
 
 USAGE = """\
 mepol finetune TASK [--init RUN|none] [--algo trpo|ppo|sac|smm|icm|pseudocount] [--seed S] [--iterations I] [--out DIR]
+mepol finetune TASK --entropy-weight BETA [--entropy-kind K] [--entropy-decay RATE]      trpo and ppo
 mepol finetune TASK --resume DIR [--iterations I]
 mepol finetune my_module:goal --env PRESET|ENV_ID ...
 mepol finetune ENV_ID ...                                       the environment's own reward
@@ -40,13 +41,14 @@ WHAT = "Learn a task, from an exploration policy or from scratch."
 COMMON = ("init", "which", "algo", "seed", "iterations", "stop_return", "stop_after", "horizon", "hidden", "log_std")
 """What the first screen of --help shows, besides the learner's first settings and the command's."""
 FIRST = {
-    "trpo": ("trpo.steps", "trpo.kl", "trpo.discount", "trpo.gae_lambda"),
-    "ppo": ("ppo.steps", "ppo.learning_rate", "ppo.clip", "ppo.target_kl"),
+    "trpo": ("trpo.steps", "trpo.kl", "trpo.discount", "trpo.gae_lambda", "entropy_weight"),
+    "ppo": ("ppo.steps", "ppo.learning_rate", "ppo.clip", "ppo.target_kl", "entropy_weight"),
     "sac": ("sac.steps", "sac.updates", "sac.learning_rate", "sac.warmup"),
 }
 GROUPS = {
     "command": "the command",
     "run": "the run",
+    "entropy": "the entropy of the visited states, rewarded beside the task (trpo and ppo)",
     "trpo": "TRPO",
     "ppo": "PPO",
     "sac": "SAC, which smm, icm and pseudocount run on too",

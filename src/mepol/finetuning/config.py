@@ -15,6 +15,7 @@ from mepol.settings import above, at_least, between, check, flat_settings, requi
 Algo = Literal["trpo", "ppo", "sac", "smm", "icm", "pseudocount"]
 ALGOS: tuple[str, ...] = get_args(Algo)
 ON_POLICY = ("trpo", "ppo")
+EntropyKind = Literal["state", "value-conditional"]
 ROOMS = ("trpo", "ppo", "sac", "intrinsic")
 """Where the settings of single learners lie."""
 
@@ -135,6 +136,27 @@ class IntrinsicConfig:
 
 
 @dataclass(frozen=True)
+class EntropyConfig:
+    """A reward for the entropy of the visited states beside the task's own (docs/method/entropy.md)."""
+
+    entropy_weight: Annotated[float, within(0, 1e6)] = 0.0
+    """beta: what a deviation of the entropy reward is worth at each step, in the task's reward; 0 for none of it."""
+    entropy_kind: EntropyKind = "state"
+    """Whose entropy: the states', or the states' given the value that the learner sees in them (VCSE)."""
+    entropy_decay: Annotated[float, within(0, 1)] = 0.0
+    """Share of the weight that each iteration takes off: iteration i has beta (1 - decay)^i; 0 for a constant one."""
+    entropy_k: Annotated[int, at_least(1)] = 12
+    """Neighbours of the entropy reward."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def weight(self, iteration: int) -> float:
+        """beta of an iteration, from 0."""
+        return self.entropy_weight * (1.0 - self.entropy_decay) ** iteration
+
+
+@dataclass(frozen=True)
 class FinetuneConfig:
     """Learn one task, from an exploration policy or from scratch."""
 
@@ -171,6 +193,7 @@ class FinetuneConfig:
     eps: tyro.conf.Suppress[Annotated[float | None, at_least(0)]] = None
     """Volume added to every neighbour ball there; by default the exploration's."""
     machine: Annotated[MachineConfig, tyro.conf.arg(name="")] = field(default_factory=MachineConfig)
+    entropy: Annotated[EntropyConfig, tyro.conf.arg(name="")] = field(default_factory=EntropyConfig)
     trpo: TrpoConfig = field(default_factory=TrpoConfig)
     ppo: PpoConfig = field(default_factory=PpoConfig)
     sac: SacConfig = field(default_factory=SacConfig)
@@ -181,6 +204,16 @@ class FinetuneConfig:
         require_plain("env_kwargs", self.env_kwargs)
         name = f"{self.section}.steps"
         require(self.steps % self.horizon == 0, name, self.steps, f"a multiple of the horizon, {self.horizon}")
+        self._check_entropy()
+
+    def _check_entropy(self) -> None:
+        """ConfigError for an entropy reward that the learner cannot take, or that has too few states."""
+        own = self.entropy
+        if own.entropy_weight == 0:
+            return
+        owners = f"0 with {self.algo}: only trpo and ppo learn from a batch of the policy that they improve"
+        require(self.on_policy, "entropy_weight", own.entropy_weight, owners)
+        require(own.entropy_k < self.steps, "entropy_k", own.entropy_k, f"less than the {self.steps} states")
 
     @staticmethod
     def upgrade(data: dict[str, Any]) -> dict[str, Any]:

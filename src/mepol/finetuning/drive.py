@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from mepol.algorithm.population import PopulationPolicy
+from mepol.envs.domain import Domain
 from mepol.errors import ConfigError
 from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.entropy import EntropyTerm
 from mepol.finetuning.episodes import EpisodesVectorEnv
 from mepol.finetuning.heads import best_head
 from mepol.finetuning.learners import LEARNERS, OffPolicy, OnPolicy
@@ -23,7 +25,7 @@ from mepol.finetuning.tasks import Task, find_task, make_task
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Position, restore
 from mepol.runs.directory import RunDirectory
-from mepol.runs.domain import keep_domain
+from mepol.runs.domain import keep_domain, load_domain
 from mepol.runs.drive import Turn, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy, policy_bytes
@@ -59,6 +61,7 @@ def finetune(
     with threads_in_force(config.machine), _workshop(config, start, task) as (env, learner):
         initial = None if start is None else policy_bytes(start)
         known = domain_of(env, config).to_json() if domain is None else domain(env)
+        _regularise(learner, config, lambda: Domain.from_json(known))
         with RunDirectory.create(out, FINETUNE, config, known, initial) as run:
             job = Finetuning(run, learner, start)
             position = job.begin()
@@ -86,6 +89,7 @@ def resume(
     require_length(FINETUNE, config.iterations)
     start = None if config.init == "none" else load_policy(run.policy_path("initial"))
     with threads_in_force(config.machine), run.held(), _workshop(config, start, given) as (env, learner):
+        _regularise(learner, config, lambda: load_domain(run, given))
         job = Finetuning(run, learner, start)
         position = restore(run, job)
         if position is not None and config.iterations < position.turn:
@@ -149,10 +153,17 @@ class Finetuning:
             played = time.perf_counter()
             episodes = learner.episodes()
             if not last:
-                learner.learn()
+                learner.learn(number)
         learnt = None if last else round(time.perf_counter() - played, 4)
         measured = measures(episodes, by_goal=not config.own_reward)
-        row = FinetuneRow(number, samples, *measured, sample_s=round(played - begun, 4), learn_s=learnt)
+        row = FinetuneRow(
+            number,
+            samples,
+            *measured,
+            sample_s=round(played - begun, 4),
+            learn_s=learnt,
+            state_entropy=learner.state_entropy,
+        )
         if last:
             return Turn(row)
         if isinstance(learner, OffPolicy):
@@ -190,6 +201,13 @@ def _workshop(config: FinetuneConfig, start: Any, given: Any) -> Iterator[tuple[
         yield base, learner
     finally:
         env.close()
+
+
+def _regularise(learner: OnPolicy | OffPolicy, config: FinetuneConfig, domain: Callable[[], Domain]) -> None:
+    """Give the learner the entropy reward that the settings ask for; `domain` is asked for its features then alone."""
+    if isinstance(learner, OnPolicy) and config.entropy.entropy_weight > 0:
+        known = domain()
+        learner.regularise(EntropyTerm(config, known, known.state_dim))
 
 
 def _env(config: FinetuneConfig, given: Any) -> EpisodesVectorEnv:

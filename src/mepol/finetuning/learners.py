@@ -17,6 +17,7 @@ from torch import nn
 
 from mepol.algorithm.policy import one_thread
 from mepol.finetuning.config import FinetuneConfig
+from mepol.finetuning.entropy import EntropyTerm, Paid
 from mepol.finetuning.intrinsic.pseudocount import Pseudocount
 from mepol.finetuning.intrinsic.reward import ShapedReplay, Weights
 from mepol.finetuning.intrinsic.smm import SkillVectorEnv, Smm
@@ -30,7 +31,7 @@ from mepol.sampling.collect import Actor
 from mepol.sb3.actors import architecture, in_unit_box, read_actor, read_squashed, write_actor
 from mepol.sb3.adapter import BatchedVecEnv, Episode
 from mepol.sb3.library import PPO, SAC, ActorCriticPolicy, ReplayBuffer
-from mepol.sb3.rollout import fill_replay, fill_rollout, ready, squashed
+from mepol.sb3.rollout import fill_replay, fill_rollout, judge_of, ready, squashed
 from mepol.sb3.settings import TrpoSettings
 from mepol.sb3.trpo import make_trpo
 
@@ -51,14 +52,30 @@ class OnPolicy:
         self._actor: ActorCriticPolicy = self.model.policy
         write_actor(self._actor, start)
         ready(self.model)
+        self._entropy: EntropyTerm | None = None
+        self._paid: Paid | None = None
+
+    def regularise(self, entropy: EntropyTerm) -> None:
+        """Learn by the entropy of the visited states too, from now on."""
+        self._entropy = entropy
+
+    @property
+    def state_entropy(self) -> float | None:
+        """Of the last batch, in nats; None where it is not rewarded."""
+        return None if self._paid is None else self._paid.entropy
 
     def collect(self, seeds: list[int]) -> None:
         """Fill the rollout buffer with one horizon of each sub-environment."""
-        fill_rollout(self.model.rollout_buffer, self._env, self._actor, seeds, self._value_target)
+        buffer = self.model.rollout_buffer
+        played = fill_rollout(buffer, self._env, self._actor, seeds, self._value_target)
+        if self._entropy is not None:
+            self._paid = self._entropy.pay(buffer, played, judge_of(self._actor))
 
-    def learn(self) -> None:
+    def learn(self, iteration: int) -> None:
         """One update from the rollout buffer."""
         with one_thread():
+            if self._entropy is not None and self._paid is not None:
+                self._entropy.add_to(self.model.rollout_buffer, self._paid, iteration)
             self.model.train()
 
     def episodes(self) -> list[Episode]:
@@ -66,8 +83,9 @@ class OnPolicy:
         return self._env.take_episodes()
 
     def state(self) -> State:
-        """Actor, critic and their optimiser."""
-        return State({"policy": self._actor}, {"policy": self._actor.optimizer})
+        """Actor, critic and their optimiser, and what the entropy reward has learnt."""
+        own = State({"policy": self._actor}, {"policy": self._actor.optimizer})
+        return own if self._entropy is None else own.beside(self._entropy.state())
 
     def policy(self) -> Start:
         """The actor."""
@@ -76,6 +94,8 @@ class OnPolicy:
 
 class OffPolicy:
     """SAC, alone or with the intrinsic reward `method`."""
+
+    state_entropy = None
 
     def __init__(
         self, env: BatchedVecEnv, config: FinetuneConfig, method: IntrinsicReward | None, state_dim: int
@@ -123,7 +143,7 @@ class OffPolicy:
         """Store one horizon of each sub-environment."""
         fill_replay(self.replay, self._env, squashed(self.model.actor), self._config.horizon, seeds)
 
-    def learn(self) -> None:
+    def learn(self, iteration: int) -> None:
         """As many updates as the settings say."""
         if self._config.sac.updates:
             with one_thread():

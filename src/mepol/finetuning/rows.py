@@ -29,6 +29,7 @@ class FinetuneRow:
     episodes: int | None = None
     sample_s: float | None = None
     learn_s: float | None = None
+    state_entropy: float | None = None  # nats, where it is rewarded
 
 
 def environments_of(config: FinetuneConfig, given: Any = None) -> Environments:

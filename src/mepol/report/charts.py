@@ -153,6 +153,12 @@ SHOWN: dict[str, Shown] = {
                 "Mean over the episodes that meet it.",
             ),
             Chart(
+                "Entropy of the visited states",
+                "nats",
+                (Series("state_entropy", "entropy"),),
+                "Of an iteration's states, where it is rewarded beside the task.",
+            ),
+            Chart(
                 "Episodes",
                 "",
                 (Series("episodes", "episodes"),),

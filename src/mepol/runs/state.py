@@ -25,6 +25,12 @@ class State:
     optimisers: Mapping[str, torch.optim.Optimizer]
     loose: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def beside(self, other: State) -> State:
+        """Both, whose names differ."""
+        return State(
+            {**self.modules, **other.modules}, {**self.optimisers, **other.optimisers}, {**self.loose, **other.loose}
+        )
+
     def tensors(self, moment: str) -> dict[str, Tensor]:
         """Everything by name, to be written. Raises CollapseError, naming the `moment`, when it is not finite."""
         tensors = {**self._fixed(), **self._moments()}

@@ -30,6 +30,7 @@ class Stream(IntEnum):
     TASK_ITERATION = 1003
     TASK_WARM_UP = 1004
     TASK_HEADS = 1005  # what each policy of a population earns before anything is learnt
+    TASK_ENTROPY = 1006  # initial weights of the value function of the entropy reward
 
 
 def stream(seed: int, which: Stream, turn: int = 0) -> np.random.SeedSequence:

@@ -13,7 +13,8 @@ an update where two cores are free (ant-navigate: 9.6 s, then 6.9 s), and take t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,40 @@ from mepol.sb3.library import ActorCriticPolicy, Logger, ReplayBuffer, RolloutBu
 from mepol.sb3.settings import ValueTarget
 
 Act = Callable[[Floats], Floats]
+Judge = Callable[[Floats], Floats]
+"""(N, S) states -> (N,) what each is worth."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a rollout buffer of (T, M) steps does not keep: how its E episodes ended, and where all stand after it."""
+
+    steps: NDArray[np.int64]
+    """(E,) step of each end, from 0 to T - 1."""
+    lanes: NDArray[np.int64]
+    """(E,) sub-environment of each end, from 0 to M - 1."""
+    states: Floats
+    """(E, S) last states of the episodes."""
+    cut: NDArray[np.bool_]
+    """(E,) whether time ended an episode, and not its own rule."""
+    after: Floats
+    """(M, S) where all stand after the last step: at the start of another episode where one has ended there."""
+    done: NDArray[np.bool_]
+    """(M,) whether the last step ended an episode."""
+
+    @staticmethod
+    def of(ends: Sequence[tuple[int, int, dict[str, Any]]], after: Floats, done: NDArray[np.bool_]) -> Played:
+        """ends: step, sub-environment and info of each end, as Stable-Baselines3 has it."""
+        at = np.array([(t, i) for t, i, _ in ends], dtype=np.int64).reshape(-1, 2)
+        states = np.array([info["terminal_observation"] for _, _, info in ends], dtype=np.float32)
+        cut = np.array([info["TimeLimit.truncated"] for _, _, info in ends], dtype=bool)
+        return Played(at[:, 0], at[:, 1], states.reshape(-1, after.shape[1]), cut, after, done)
+
+    def reached(self, observations: Floats) -> Floats:
+        """(T, M, S) the state that each step led to, from the (T, M, S) that it began in."""
+        states = np.concatenate([observations[1:], self.after[None]])
+        states[self.steps, self.lanes] = self.states
+        return states
 
 
 def ready(model: Any) -> None:
@@ -45,8 +80,8 @@ def fill_rollout(
     actor: ActorCriticPolicy,
     seeds: list[int] | None,
     value_target: ValueTarget = "reward-to-go",
-) -> None:
-    """Fill `buffer` (T, M) with steps of `actor`; noise from torch's generator.
+) -> Played:
+    """Fill `buffer` (T, M) with steps of `actor`; noise from torch's generator. Returns what it does not keep of them.
 
     seeds: (M,) that `env` is restarted from, or None to go on from where it stands.
     """
@@ -54,22 +89,61 @@ def fill_rollout(
     buffer.reset()
     obs = env.states if seeds is None else env.restart(seeds)
     starts = env.starts
-    cut: list[tuple[int, int, Floats]] = []  # step, sub-environment, last state of episodes that time ended
+    ends: list[tuple[int, int, dict[str, Any]]] = []
     for t in range(buffer.buffer_size):
         actions = play(obs)
         buffer.observations[t], buffer.actions[t], buffer.episode_starts[t] = obs, actions, starts
         env.step_async(np.clip(actions, space.low, space.high) if isinstance(space, Box) else actions)
         obs, buffer.rewards[t], starts, infos = env.step_wait()
         if starts.any():
-            ended = ((int(i), infos[i]) for i in np.flatnonzero(starts))
-            cut += [(t, i, info["terminal_observation"]) for i, info in ended if info["TimeLimit.truncated"]]
+            ends += [(t, int(i), infos[i]) for i in np.flatnonzero(starts)]
     buffer.pos, buffer.full = buffer.buffer_size, True
-    _judge(buffer, actor, cut)
-    last = actor.predict_values(torch.from_numpy(obs))
-    buffer.compute_returns_and_advantage(last, starts)
+    played = Played.of(ends, obs, starts)
+    _judge(buffer, actor)
+    last = _settle(buffer, played, judge_of(actor))
     if value_target == "reward-to-go":
-        after = np.where(starts, 0, last.numpy().flatten())
+        after = np.where(starts, 0, last)
         buffer.returns[:] = rewards_to_go(buffer.rewards, buffer.episode_starts, after, buffer.gamma)
+    return played
+
+
+def judge_of(actor: ActorCriticPolicy) -> Judge:
+    """The value function of `actor`."""
+
+    @one_thread()
+    @torch.no_grad()
+    def judge(states: Floats) -> Floats:
+        values: Floats = actor.predict_values(torch.from_numpy(states)).flatten().numpy()
+        return values
+
+    return judge
+
+
+def credit(buffer: RolloutBuffer, played: Played, rewards: NDArray[Any], judge: Judge) -> tuple[Floats, Floats]:
+    """(T, M) advantages and lambda-returns of the steps in `buffer` for other rewards, by another value function.
+
+    rewards: (T, M). Discount, lambda and ends are the buffer's: an episode that ended by its own rule is worth nothing
+    beyond its end, one that time cut its last state's value.
+    """
+    (steps, lanes), nothing = buffer.rewards.shape, Box(0, 1, (1,))
+    ledger = RolloutBuffer(steps, nothing, nothing, "cpu", buffer.gae_lambda, buffer.gamma, lanes)
+    ledger.rewards[:], ledger.episode_starts[:] = rewards, buffer.episode_starts
+    ledger.values[:] = judge(buffer.observations.reshape(steps * lanes, -1)).reshape(steps, lanes)
+    _settle(ledger, played, judge)
+    return ledger.advantages, ledger.returns
+
+
+def _settle(ledger: RolloutBuffer, played: Played, judge: Judge) -> Floats:
+    """Advantages and lambda-returns of a ledger with rewards, values and starts; returns (M,) values after its end.
+
+    An episode that time ended is worth its last state's value.
+    """
+    if played.cut.any():
+        late = judge(played.states[played.cut])
+        ledger.rewards[played.steps[played.cut], played.lanes[played.cut]] += ledger.gamma * late
+    last = judge(played.after)
+    ledger.compute_returns_and_advantage(torch.from_numpy(last), played.done)
+    return last
 
 
 def _player(actor: ActorCriticPolicy, num_envs: int) -> Act:
@@ -94,17 +168,13 @@ def rewards_to_go(rewards: Floats, starts: Floats, after: Floats, discount: floa
     return sums
 
 
-def _judge(buffer: RolloutBuffer, actor: ActorCriticPolicy, cut: list[tuple[int, int, Floats]]) -> None:
-    """Values and log-probabilities of all steps; an episode that time ended is worth its last state's value."""
+def _judge(buffer: RolloutBuffer, actor: ActorCriticPolicy) -> None:
+    """Values and log-probabilities of all steps."""
     shape = buffer.rewards.shape  # (T, M)
     states = torch.from_numpy(buffer.observations.reshape(-1, buffer.observations.shape[-1]))
     actions = torch.from_numpy(buffer.actions.reshape(-1, buffer.actions.shape[-1]))
     values, log_prob, _ = actor.evaluate_actions(states, actions)
     buffer.values[:], buffer.log_probs[:] = values.numpy().reshape(shape), log_prob.numpy().reshape(shape)
-    if cut:
-        last = actor.predict_values(torch.from_numpy(np.stack([state for _, _, state in cut]))).flatten()
-        steps, lanes = [t for t, _, _ in cut], [i for _, i, _ in cut]
-        buffer.rewards[steps, lanes] += buffer.gamma * last.numpy()
 
 
 def fill_replay(replay: ReplayBuffer, env: BatchedVecEnv, act: Act, steps: int, seeds: list[int]) -> None:
