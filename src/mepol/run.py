@@ -290,6 +290,7 @@ class Run:
                 kwargs=getattr(self.config, "env_kwargs", {}),
                 wrappers=getattr(self.config, "wrappers", ()),
                 unit_actions=self.config.unit_actions,
+                seen=getattr(self.config, "seen", "state"),
                 episodes=episodes,
                 horizon=self.protocol.horizon if steps is None else steps,
                 seed=stream(seed, Stream.FILM),

@@ -123,7 +123,9 @@ def make_policy(config: ExploreConfig, domain: Domain) -> Made:
 def _with_weights(own: PolicyConfig, domain: Domain, rng: np.random.Generator) -> Made:
     if domain.choices is None:
         sizes = domain.state_dim, domain.action_dim
-        policy: GaussianPolicy | PopulationPolicy = GaussianPolicy(*sizes, own.hidden, own.noise_correlation)
+        policy: GaussianPolicy | PopulationPolicy = GaussianPolicy(
+            *sizes, own.hidden, own.noise_correlation, domain.picture
+        )
         if own.policies > 1:
             policy = PopulationPolicy(*sizes, own.policies, own.hidden, own.noise_correlation)
         policy.initialise(rng, log_std=own.log_std)
@@ -131,7 +133,7 @@ def _with_weights(own: PolicyConfig, domain: Domain, rng: np.random.Generator) -
     discrete = f"0 where actions are discrete, as those of {domain.env}: there is no noise that could be carried on"
     require(own.noise_correlation == 0, "noise_correlation", own.noise_correlation, discrete)
     require(own.policies == 1, "policies", own.policies, f"1 where actions are discrete, as those of {domain.env}")
-    choosing = CategoricalPolicy(domain.state_dim, domain.choices, own.hidden)
+    choosing = CategoricalPolicy(domain.state_dim, domain.choices, own.hidden, domain.picture)
     choosing.draw_weights(rng)
     return choosing
 
