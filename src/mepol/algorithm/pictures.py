@@ -65,10 +65,11 @@ class Picture:
     def rows(self, given: Any) -> NDArray[Any]:
         """(..., S) rows of pictures (..., H, W, C), or (..., H, W) of one channel; rows are left as they are."""
         array = np.asarray(given)
-        if array.shape[-1:] == (self.size,) and array.shape[-3:] != self.source:
-            return array
-        if self.channels == 1 and array.shape[-2:] == self.source[:2]:
-            array = array[..., None]
+        if array.shape[-3:] != self.source:
+            if array.shape[-1:] == (self.size,):
+                return array
+            if self.channels == 1 and array.shape[-2:] == self.source[:2]:
+                array = array[..., None]
         if array.shape[-3:] != self.source:
             raise EnvironmentFault(
                 f"pictures {self.source} are read here, or rows of {self.size} bytes, not an array {array.shape}"

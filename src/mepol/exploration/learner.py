@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from mepol.algorithm.health import Watch
 from mepol.algorithm.landscape import KnnLandscape, Landscape
 from mepol.algorithm.loop import Epoch, mepol
 from mepol.algorithm.network import ReluNetwork
-from mepol.algorithm.policy import GaussianPolicy, Policy
+from mepol.algorithm.policy import GaussianPolicy, Policy, one_thread
 from mepol.algorithm.population import PopulationPolicy
 from mepol.algorithm.rules import RULES
 from mepol.envs.domain import Domain
@@ -62,7 +62,9 @@ class MepolExplorer(Explorer):
         """One epoch of Algorithm 1."""
         if self._epochs is None:
             self._epochs = mepol(self._sample, self._search, self.ascent.climb, first_epoch=epoch)
-        with self._clock.time("epoch"):
+        # Gradients of convolutions are summed in an order that depends on torch's threads: one, whatever the machine.
+        alone = nullcontext() if self.domain.picture is None else one_thread()
+        with self._clock.time("epoch"), alone:
             update = next(self._epochs)
         self._watch.check(update)
         columns = {**columns_of(update, self._clock.take(), self.config), "coinciding": self._coinciding}
