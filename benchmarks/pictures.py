@@ -1,17 +1,18 @@
 """Runs from pictures as a table: the index of the embedding and of the true state, first and last, beside uniform play.
 
     mepol sweep studies/pixels-gridworld.toml --out runs/pixels --jobs 1
-    mepol sweep studies/pixels-car-racing.toml --out runs/racing --jobs 1
+    MEPOL_MODULES=benchmarks/racing_position.py mepol sweep studies/pixels-car-racing.toml --out runs/racing --jobs 1
     python benchmarks/pictures.py runs/pixels runs/racing --table results/pictures/index.csv
 
-Each row is a seed: its encoder is its own, so that embeddings compare within a row alone; `uniform` is of the same seed,
-encoder and particles. After the rows stand the means over seeds with their 95 % intervals.
+Each row is a seed: its encoder is its own, so that embeddings compare within a row alone; `uniform` is of the same
+seed, encoder and particles. After the rows stand the means over seeds with their 95 % intervals.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def main() -> None:
     parser.add_argument("studies", type=Path, nargs="+")
     parser.add_argument("--table", type=Path, required=True)
     asked = parser.parse_args()
+    os.environ["MEPOL_MODULES"] = "benchmarks/racing_position.py"  # which these runs were made with
     rows = [row for study in asked.studies for row in rows_of(study)]
     asked.table.parent.mkdir(parents=True, exist_ok=True)
     with asked.table.open("w", newline="") as stream:
