@@ -77,7 +77,7 @@ def _judged(batch: Batch, worth: NDArray[np.float64], critic: Critic, gamma: flo
     visited = batch.visited()
     rewards = np.zeros(visited.shape)
     rewards[visited] = _standardised(worth)
-    values = critic(torch.from_numpy(batch.states.astype(np.float32))).double().numpy()  # (M, T+1)
+    values = critic.values(batch.states)  # (M, T+1)
     own = dataclasses.replace(critic.config, discount=critic.config.discount * gamma)
     gain = advantages(rewards, values, batch.lengths, own)
     returns = (gain + values[:, :-1])[visited]

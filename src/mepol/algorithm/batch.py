@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +19,10 @@ from mepol.errors import EnvironmentFault
 class Batch:
     """M trajectories of at most T steps, padded; what lies beyond a trajectory's length is never read.
 
-    states:  (M, T+1, S) float64, s_0 .. s_T as the environment gave them.
+    states:  (M, T+1, S) float64, s_0 .. s_T as the environment gave them; rows of pictures are uint8.
     actions: (M, T, A) float32, as the policy drew them (the environment clips them itself).
     lengths: (M,) int64, steps taken by each trajectory, 1 .. T.
+    truth:   (M, T+1, G) float64, the true states where those observed are pictures and the environment tells them.
 
     >>> import numpy as np, mepol
     >>> batch = mepol.Batch(np.zeros((2, 4, 3)), np.zeros((2, 3, 1), dtype=np.float32), np.array([3, 2]))
@@ -28,9 +30,10 @@ class Batch:
     (5, (5, 2))
     """
 
-    states: NDArray[np.float64]
+    states: NDArray[Any]
     actions: NDArray[np.float32]
     lengths: NDArray[np.int64]
+    truth: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         m, t = self.actions.shape[:2]
@@ -41,6 +44,10 @@ class Batch:
             )
         if m == 0 or self.lengths.min() < 1 or self.lengths.max() > t:
             raise EnvironmentFault(f"every trajectory needs a length in [1, {t}], got {self.lengths.tolist()}")
+        if self.truth is not None and (self.truth.ndim != 3 or self.truth.shape[:2] != (m, t + 1)):
+            raise EnvironmentFault(f"a batch needs true states (M, T+1, G) for {(m, t + 1)}, got {self.truth.shape}")
+        if self.states.dtype == np.uint8:  # bytes are finite, and the true states are checked as they come
+            return
         finite = np.isfinite(self.states).all(axis=2) | ~self.visited(include_start=True)
         if not finite.all():
             env, step = (int(i) for i in np.argwhere(~finite)[0])
@@ -53,7 +60,13 @@ class Batch:
 
     def first(self, steps: int) -> Batch:
         """The same trajectories, cut after `steps` steps."""
-        return Batch(self.states[:, : steps + 1], self.actions[:, :steps], np.minimum(self.lengths, steps))
+        truth = None if self.truth is None else self.truth[:, : steps + 1]
+        return Batch(self.states[:, : steps + 1], self.actions[:, :steps], np.minimum(self.lengths, steps), truth)
+
+    @property
+    def placed(self) -> NDArray[Any]:
+        """(M, T+1, G) what says where a trajectory was: the true states where they are known, else those observed."""
+        return self.states if self.truth is None else self.truth
 
     def visited(self, *, include_start: bool = False) -> NDArray[np.bool_]:
         """(M, T) mask of the steps taken; with `include_start`, (M, T+1) mask of the states seen."""
@@ -80,7 +93,7 @@ class Batch:
 class Paths:
     """The steps of a batch as a climb reads them: visited ones only, trajectory after trajectory."""
 
-    states: Tensor  # (N, S) float32, s_0 .. s_{length-1}
+    states: Tensor  # (N, S) float32, or uint8 of pictures: s_0 .. s_{length-1}
     actions: Tensor  # (N, A) float32
     visited: Tensor  # (M, T) bool
     first: Tensor  # (N,) bool, whether a step begins its trajectory
@@ -90,7 +103,9 @@ class Paths:
     def of(batch: Batch, gamma: float = 1.0) -> Paths:
         """The paths of `batch`, in the order of `batch.particles`; gamma: discount of its states."""
         visited = batch.visited()
-        states, actions = batch.states[:, :-1][visited].astype(np.float32), batch.actions[visited]
+        states, actions = batch.states[:, :-1][visited], batch.actions[visited]
+        if states.dtype != np.uint8:
+            states = states.astype(np.float32)
         first = np.broadcast_to(np.arange(visited.shape[1]) == 0, visited.shape)[visited]
         tensors = [torch.from_numpy(array) for array in (states, actions, visited, first)]
         return Paths(tensors[0], tensors[1], tensors[2], tensors[3], batch.discounted(gamma))

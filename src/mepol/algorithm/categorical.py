@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mepol.algorithm.pictures import Picture
 from mepol.algorithm.policy import NetworkPolicy, Responder, in_blocks
 
 
@@ -24,8 +25,14 @@ class CategoricalPolicy(NetworkPolicy):
     (5, 2)
     """
 
-    def __init__(self, state_dim: int, choices: tuple[int, ...], hidden: tuple[int, ...] = (300, 300)) -> None:
-        super().__init__(state_dim, sum(choices), hidden)
+    def __init__(
+        self,
+        state_dim: int,
+        choices: tuple[int, ...],
+        hidden: tuple[int, ...] = (300, 300),
+        picture: Picture | None = None,
+    ) -> None:
+        super().__init__(state_dim, sum(choices), hidden, picture)
         self.choices = choices
         self._ends = np.cumsum(choices).tolist()  # where each choice's logits end
 

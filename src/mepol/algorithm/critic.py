@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from mepol.algorithm.config import CriticConfig
 
 ROWS = 1000  # states of one regression step
+FAINT = 12.75  # least spread of a pixel, of 255
 KEEP = 0.8  # share of the old input statistics that an update keeps
 
 
@@ -47,9 +49,24 @@ class Critic(nn.Module):
         return out[..., 0]
 
     @torch.no_grad()
+    def values(self, states: NDArray[Any]) -> NDArray[np.float64]:
+        """(M, T+1, S) states -> (M, T+1) values; pictures become real numbers a trajectory at a time."""
+        if states.dtype == np.uint8:
+            return np.stack([self(torch.from_numpy(path).float()).double().numpy() for path in states])
+        found: NDArray[np.float64] = self(torch.from_numpy(states.astype(np.float32))).double().numpy()
+        return found
+
+    @torch.no_grad()
     def watch(self, states: Tensor) -> None:
-        """Take the mean and spread of (N, S) new states into the standardisation, gently after the first time."""
-        mean, spread = states.mean(0), states.std(0, correction=0).clamp_min(1e-6)
+        """Take the mean and spread of (N, S) new states into the standardisation, gently after the first time.
+
+        Of pictures, ROWS evenly spread ones will do, and no pixel spreads less than FAINT: one that was still may light
+        up.
+        """
+        least = 1e-6
+        if states.dtype == torch.uint8:
+            states, least = states[:: max(1, len(states) // ROWS)].float(), FAINT
+        mean, spread = states.mean(0), states.std(0, correction=0).clamp_min(least)
         keep = KEEP if bool(self.scale.any()) else 0.0
         self.shift.lerp_(mean, 1 - keep)
         self.scale.lerp_(spread, 1 - keep)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,29 +13,41 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from mepol.algorithm.pictures import Eye, Picture, draw_layer
+
 
 class ReluNetwork(nn.Module):
     """(..., S) states -> (..., outputs). It sees (s - shift) / scale; the paper feeds raw states, shift 0 and scale 1.
 
     A new one has torch's weights and leaves torch's generator as it was; `draw_weights` draws those of the paper.
     `widths` is (S, hidden layers, outputs).
+    picture: what states are rows of, where they are pictures: then convolutions, the `eye`, come before the layers, and
+    a new network brings bytes to [0, 1].
     """
 
     shift: Tensor
     scale: Tensor
 
     @torch.random.fork_rng(devices=[])
-    def __init__(self, state_dim: int, outputs: int, hidden: tuple[int, ...]) -> None:
+    def __init__(self, state_dim: int, outputs: int, hidden: tuple[int, ...], picture: Picture | None = None) -> None:
         super().__init__()
-        self.widths = (state_dim, *hidden, outputs)
-        self.layers = nn.ModuleList(nn.Linear(i, o) for i, o in itertools.pairwise(self.widths))
+        self.widths, self.picture = (state_dim, *hidden, outputs), picture
+        self.eye = None if picture is None else Eye(picture)
+        read = state_dim if self.eye is None else self.eye.features
+        self.layers = nn.ModuleList(nn.Linear(i, o) for i, o in itertools.pairwise((read, *hidden, outputs)))
         self.register_buffer("shift", torch.zeros(state_dim))
-        self.register_buffer("scale", torch.ones(state_dim))
+        self.register_buffer("scale", torch.full((state_dim,), 1.0 if picture is None else 255.0))
+
+    def read(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """(..., S) states as they are; pictures (..., H, W, C) as the rows (..., S) that the network reads."""
+        return obs if self.picture is None else self.picture.rows(obs)
 
     def output(self, states: Tensor) -> Tensor:
         """(..., S) states -> (..., outputs)."""
         *hidden, last = self.layers  # a slice would build a module, which costs as much as a layer of ten rows
         x = (states - self.shift) / self.scale
+        if self.eye is not None:
+            x = self.eye(x)
         for layer in hidden:
             x = layer(x).relu_()
         out: Tensor = last(x)
@@ -46,11 +58,14 @@ class ReluNetwork(nn.Module):
 
         Looking the weights up takes as long as a product with ten rows, so a loop makes one and keeps it.
         """
-        shift, scale = self.shift.numpy(), self.scale.numpy()
+        shift, scale, eye = self.shift.numpy(), self.scale.numpy(), self.eye
         *hidden, last = [tuple(tensor.detach() for tensor in layer.parameters()) for layer in self.layers]
 
         def respond(obs: NDArray[np.floating]) -> NDArray[np.float32]:
             x = torch.from_numpy((np.asarray(obs, dtype=np.float32) - shift) / scale)
+            if eye is not None:
+                with torch.no_grad():
+                    x = eye(x)
             for weight, bias in hidden:
                 x = linear(x, weight, bias).relu_()
             out: NDArray[np.float32] = linear(x, *last).numpy()
@@ -61,14 +76,9 @@ class ReluNetwork(nn.Module):
     @torch.no_grad()
     def draw_weights(self, rng: np.random.Generator) -> None:
         """Xavier-uniform weights, biases uniform in +-1/sqrt(fan-in)."""
-        for layer in self.layers:
-            assert isinstance(layer, nn.Linear)
-            fan_out, fan_in = layer.weight.shape
-            for tensor, bound in (
-                (layer.weight, math.sqrt(6.0 / (fan_in + fan_out))),
-                (layer.bias, 1.0 / math.sqrt(fan_in)),
-            ):
-                tensor.copy_(torch.from_numpy(rng.uniform(-bound, bound, tuple(tensor.shape))))
+        for layer in (*(() if self.eye is None else self.eye.layers), *self.layers):
+            assert isinstance(layer, nn.Linear | nn.Conv2d)
+            draw_layer(layer, rng)
 
     @torch.no_grad()
     def mirror(self) -> None:
@@ -97,7 +107,8 @@ class ReluNetwork(nn.Module):
         Bounded coordinates are sampled uniformly, unbounded ones from N(0, 1).
         100 Adam steps at 2.5e-4 on 5000 fresh samples each, as in the authors' release.
         """
-        optimiser = torch.optim.Adam(self.layers.parameters(), lr=2.5e-4)
+        trained = [*(() if self.eye is None else self.eye.parameters()), *self.layers.parameters()]
+        optimiser = torch.optim.Adam(trained, lr=2.5e-4)
         low, high = np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)
         bounded = np.isfinite(low) & np.isfinite(high)
         low, width = np.where(bounded, low, 0.0), np.where(bounded, high - low, 1.0)

@@ -14,12 +14,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from mepol.algorithm.network import ReluNetwork
+from mepol.algorithm.pictures import Picture
 from mepol.neighbours import torch_threads
 
 Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
 ROWS = 2000  # states per pass: the activations of so many stay in cache (docs/results/performance.md)
+KEPT = 10_000  # pictures whose activations are kept for the way back, at most 35 kB each; of more they are made again
 
 
 @contextmanager
@@ -76,6 +79,8 @@ def in_blocks(function: Callable[[Tensor, Tensor], Tensor], states: Tensor, acti
     if states.ndim != 2 or len(states) <= ROWS:
         return function(states, actions)
     blocks = zip(torch.split(states, ROWS), torch.split(actions, ROWS), strict=True)
+    if states.dtype == torch.uint8 and len(states) > KEPT and torch.is_grad_enabled():
+        return torch.cat([checkpoint(function, s, a, use_reentrant=False) for s, a in blocks])
     return torch.cat([function(s, a) for s, a in blocks])
 
 
@@ -118,7 +123,9 @@ class NetworkPolicy(ReluNetwork, ABC):
         """(S,) or (M, S) observations -> actions (A,) or (M, A) float32, drawn with `rng`.
 
         One step knows of no other: noise that goes on along trajectories comes from `begin`, where there is any.
+        A policy of pictures takes them as the environment gives them, (H, W, C) or (M, H, W, C), or as rows (M, S).
         """
+        obs = self.read(obs)
         noise = None if deterministic else self.noise(np.shape(obs)[:-1], rng)
         with one_thread():
             return self.responder()(obs, noise)
@@ -138,6 +145,7 @@ class NetworkPolicy(ReluNetwork, ABC):
         correlation. episode_start (M,): where it is true, noise begins anew. rng: of the noise; by default `self.rng`.
         Actions are not clipped: no policy knows the bounds of an action space.
         """
+        obs = self.read(obs)
         if deterministic:
             return self.act(obs, np.random.default_rng(0), deterministic=True), state
         if rng is None:
@@ -173,9 +181,14 @@ class GaussianPolicy(NetworkPolicy):
     """
 
     def __init__(
-        self, state_dim: int, action_dim: int, hidden: tuple[int, ...] = (300, 300), correlation: float = 0.0
+        self,
+        state_dim: int,
+        action_dim: int,
+        hidden: tuple[int, ...] = (300, 300),
+        correlation: float = 0.0,
+        picture: Picture | None = None,
     ) -> None:
-        super().__init__(state_dim, action_dim, hidden)
+        super().__init__(state_dim, action_dim, hidden, picture)
         self.correlation = correlation
         self.log_std = nn.Parameter(torch.zeros(action_dim))
 
@@ -257,4 +270,4 @@ class Carrying:
         """(M, S) observations of the next step -> (M, A) actions."""
         self._noise = None if deterministic else self.policy.noise((self._m,), rng, self._noise)
         with one_thread():
-            return self.policy.responder(np.arange(self._m))(obs, self._noise)
+            return self.policy.responder(np.arange(self._m))(self.policy.read(obs), self._noise)

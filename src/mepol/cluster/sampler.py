@@ -16,7 +16,8 @@ from mepol.cluster.connection import connected
 from mepol.cluster.crew import Crew
 from mepol.envs.make import Environments
 from mepol.errors import ConfigError
-from mepol.sampling.collect import Actor, Cut, Rows, collecting, warn_of
+from mepol.sampling.collect import Actor, Cut, collecting, warn_of
+from mepol.sampling.rows import Rows
 
 Shard = tuple[Batch, list[Cut]]
 
@@ -106,7 +107,9 @@ class RaySampler:
         found: list[Shard] = self.crew.map(draw, order, shards, environments.time_limit)
         warn_of(sorted(cut for _, cuts in found for cut in cuts))
         batches = [batch for batch, _ in found]
-        return Batch(*(np.concatenate([getattr(b, n) for b in batches]) for n in ("states", "actions", "lengths")))
+        whole = [np.concatenate([getattr(b, n) for b in batches]) for n in ("states", "actions", "lengths")]
+        truths = [batch.truth for batch in batches if batch.truth is not None]
+        return Batch(whole[0], whole[1], whole[2], np.concatenate(truths) if truths else None)
 
     def map(self, function: Callable[[Any, slice], Any], shared: Any, pieces: Sequence[slice]) -> list[Any]:
         """function(shared, piece) of each piece, in their order, by the actors."""

@@ -72,7 +72,8 @@ def command(arguments: list[str]) -> None:
         for name in parsed.yardstick:
             records[run.path] |= Run(run).yardstick(name, which=parsed.which, seed=parsed.seed)
     groups = {
-        group.title: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage")) for group in found
+        group.title: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage", "true_index"))
+        for group in found
     }
     if parsed.json:
         unlike = {"warning": measured.warning} if measured.warning else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -54,6 +54,10 @@ class Choices:
     gridworld, mountain-car, ant and humanoid, general ones for any other preset; the default where there is none."""
     paper_rule: bool = False
     """Without a preset: the paper's rule and network instead of what is best today."""
+    observations: Literal["state", "pixels"] = "state"
+    """What the policy sees: the state, or of GridWorld and MountainCar a small picture of it."""
+    encoder: Literal["none", "random"] = "none"
+    """For environments whose observations are pictures: take the entropy of an embedding by a frozen random network."""
     help: Annotated[bool, tyro.conf.arg(aliases=["-h"])] = False
     """The settings that people use."""
     help_all: bool = False
@@ -87,7 +91,14 @@ def command(arguments: list[str]) -> None:
     if name.endswith(".toml"):
         default = _from_file(name, choices)
     else:
-        default = starting_config(name, explorer=choices.explorer, quick=choices.fast, paper_rule=choices.paper_rule)
+        default = starting_config(
+            name,
+            explorer=choices.explorer,
+            quick=choices.fast,
+            paper_rule=choices.paper_rule,
+            observations=choices.observations,
+            encoder=choices.encoder,
+        )
     if choices.help or choices.help_all:
         stdout.print(_help(f"{prog} [--flag VALUE ...]", default, everything=choices.help_all))
         return
@@ -112,7 +123,9 @@ def command(arguments: list[str]) -> None:
 def _from_file(name: str, choices: Choices) -> ExploreConfig:
     """The settings in a TOML file of one variant (study.py), as `mepol calibrate --write` makes it."""
     if choices != Choices(help=choices.help, help_all=choices.help_all):
-        raise ConfigError(f"{name} says itself what explores, and how: leave out --fast, --paper-rule and --explorer")
+        raise ConfigError(
+            f"{name} says itself what explores, and how: leave out --fast, --paper-rule, --explorer and --encoder"
+        )
     variants = list(read_study(Path(name)).variants.values())
     if len(variants) != 1:
         raise ConfigError(f"{name} has {len(variants)} variants, which is a study: mepol sweep {name}")

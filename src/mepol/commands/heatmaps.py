@@ -16,6 +16,7 @@ from mepol.commands.terminal import at_least, parse
 from mepol.console.screen import stdout
 from mepol.envs.coordinates import Grid, pair_grid
 from mepol.envs.domain import Domain
+from mepol.envs.layout import span
 from mepol.envs.reachable import reachable_cells
 from mepol.errors import ConfigError, RunError
 from mepol.evaluation.visits import visit_counts
@@ -108,18 +109,19 @@ def chosen_grid(domain: Domain, axes: str, batches: list[Batch]) -> Grid:
     """
     if not axes and domain.grid is not None:
         return domain.grid
-    if domain.state_dim < 2:
-        raise ConfigError(f"{domain.env} has one coordinate, and a heatmap needs two")
+    names, own = domain.places
+    if len(names) < 2:
+        raise ConfigError(f"{domain.env} has {len(names)} coordinates to show, and a heatmap needs two")
     plain = [] if callable(domain.features) else [f for feature in domain.features for f in np.atleast_1d(feature)]
     first = plain[:2] if len(plain) >= 2 else (0, 1)  # of an angle, its cosine and sine
-    seen = np.concatenate([batch.states[:, 1:][batch.visited()] for batch in batches])  # (N, S)
+    seen = np.concatenate([batch.placed[:, 1:][batch.visited()] for batch in batches])  # (N, S)
     low, high = seen.min(axis=0), seen.max(axis=0)
     still = low == high  # a coordinate that never moves still has a cell
     low, high = np.where(still, low - 0.5, low), np.where(still, high + 0.5, high)
-    space = Box(
-        np.where(domain.bounded, domain.low, low), np.where(domain.bounded, domain.high, high), dtype=np.float64
-    )
-    return pair_grid(axes or ",".join(map(str, first)), domain.names, space, domain.grid)
+    width = span(own.low, own.high)
+    bounded = (width > 0) & (width < np.inf)
+    space = Box(np.where(bounded, own.low, low), np.where(bounded, own.high, high), dtype=np.float64)
+    return pair_grid(axes or ",".join(map(str, first)), names, space, domain.grid)
 
 
 def words(grid: Grid | None) -> str:

@@ -38,6 +38,8 @@ def _exploration(progress: Progress) -> str:
         parts.append(f"{batch}  kl {row.kl:6.3f}  steps {row.steps:2d}")
     if row.index is not None:
         parts.append(f"index ({config.evaluation.evaluation_trajectories} fresh) {row.index:7.3f}")
+    if row.true_index is not None:
+        parts.append(f"of the true state {row.true_index:6.3f}")
     if row.discrete_entropy is not None:
         parts.append(f"discrete {row.discrete_entropy:5.3f}")
     return "  ".join(parts)

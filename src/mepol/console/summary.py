@@ -38,12 +38,16 @@ def _exploration(run: Directory) -> None:
         stdout.print(f"best {best.index:.3f} nats at epoch {best.epoch}, kept as best.safetensors (--which best)")
     if last.epoch and (worse := ", and ".join(_worse(run, summary))):
         stdout.print(f"it ends {worse}: more epochs, more trajectories or smaller steps may help")
+    if None not in (first.true_index, last.true_index):
+        stdout.print(f"of the true state behind the pictures {first.true_index:.3f} -> {last.true_index:.3f} nats")
     if first.discrete_entropy is not None:
         stdout.print(
             f"discrete entropy {first.discrete_entropy:.3f} -> {number(last.discrete_entropy)} nats an episode, "
             f"cells visited {first.cells} -> {last.cells}"
         )
-    if first.discrete_entropy is None:
+    elif run.config.encoder != "none":
+        stdout.print("no heatmap: the environment does not tell a true state behind its pictures")
+    else:
         stdout.print(f"no heatmap: the range of its coordinates is unknown; mepol heatmaps {run.path} draws them")
     stdout.print(f"run directory {run.path}; figures:")
     for figure in summary.figures:

@@ -119,6 +119,10 @@ def facts_of(policy: Any, place: Place) -> dict[str, Any]:
 
 
 def _gaussian(policy: GaussianPolicy) -> Network:
+    if policy.picture is not None:
+        raise PolicyFileError(
+            f"a policy that reads pictures {policy.picture.source} cannot be exported yet: load_policy opens its file"
+        )
     shift, scale, log_std = (t.detach().numpy().copy() for t in (policy.shift, policy.scale, policy.log_std))
     return Network(_arrays(policy.layers), shift, scale, log_std=log_std, correlation=policy.correlation)
 

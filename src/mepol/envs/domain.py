@@ -14,12 +14,15 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mepol.algorithm.batch import Batch
+from mepol.algorithm.encoder import RandomEncoder
+from mepol.algorithm.pictures import Picture
 from mepol.envs import domain_json
 from mepol.envs.choices import Choices, choices_of, kind_of, space_of
 from mepol.envs.contract import check_spaces
-from mepol.envs.coordinates import Features, Floats, Grid, feature_names, features_of, label_of
+from mepol.envs.coordinates import Absent, Features, Floats, Grid, feature_names, features_of, label_of
 from mepol.envs.domain_json import MAX_SIZE
 from mepol.envs.layout import Asked, lay_out, span
+from mepol.envs.pixels import Truth, view_of
 from mepol.envs.reachable import reachable_cells
 from mepol.envs.survey import Survey
 from mepol.errors import EnvironmentFault, MepolError, RunError
@@ -60,12 +63,24 @@ class Domain:
     """What was chosen for the user, one sentence each; not stored."""
     choices: Choices | None = None
     """How many values each column of an action has, 0 .. n-1, where actions are discrete."""
+    picture: Picture | None = None
+    """What observations are rows of, where they are pictures; then the features are an encoder's."""
+    truth: Truth | None = None
+    """The true state behind pictures, where the environment tells it: what the grid is over."""
 
     @staticmethod
-    def of(env: VectorEnv[Any, Any, Any], *, name: str, survey: Survey | None = None, **asked: Any) -> Domain:
+    def of(
+        env: VectorEnv[Any, Any, Any],
+        *,
+        name: str,
+        survey: Survey | None = None,
+        encoder_seed: int | None = None,
+        **asked: Any,
+    ) -> Domain:
         """Read the spaces and resolve names, features and grid; every fault is named before anything is written.
 
         asked: the fields of `Asked` (layout.py). survey: what random play showed, where something is left to it.
+        encoder_seed: of the encoder whose embedding the features are, where the environment shows pictures.
         Features given as a function are tried on the start states of one reset, which tells how many they are.
         """
         space, actions = check_spaces(env)
@@ -75,8 +90,13 @@ class Domain:
                 f"and mepol takes at most {MAX_SIZE} of each"
             )
         ends = (actions.low, actions.high) if isinstance(actions, Box) else (actions.start, actions.nvec - 1)
-        names = feature_names(env, space.shape[0])
-        layout = lay_out(env, space, names, Asked(**asked), survey)
+        picture, truth = view_of(env)
+        if picture is None:
+            names = feature_names(env, space.shape[0])
+        else:
+            names = tuple(str(i) for i in range(picture.size))
+            asked["features"] = RandomEncoder(picture, encoder_seed or 0)
+        layout = lay_out(env, space, names, Asked(**asked), survey, over=_over(space, names, picture, truth))
         return Domain(
             env=name,
             low=space.low.astype(np.float64),
@@ -87,8 +107,15 @@ class Domain:
             reachable=None if layout.grid is None else reachable_cells(env, layout.grid),
             dtypes=(str(space.dtype), str(actions.dtype)),
             choices=choices_of(actions),
+            picture=picture,
+            truth=truth,
             **vars(layout),
         )
+
+    @property
+    def places(self) -> tuple[tuple[str, ...], Box]:
+        """Names and space of the coordinates that grids are over; none of a picture whose true state nobody tells."""
+        return _over(self.space, self.names, self.picture, self.truth)
 
     @property
     def state_dim(self) -> int:
@@ -178,12 +205,20 @@ class Domain:
             domain = Domain(**domain_json.read(text))
         except (ValueError, RecursionError, MepolError) as fault:
             raise RunError(f"{where} is not a domain: {str(fault)[:300]}") from fault
-        if features is None or not callable(domain.features):
+        if features is None or not isinstance(domain.features, Absent):
             return domain
         return dataclasses.replace(domain, features=features)
 
 
 # --- From a live environment ----------------------------------------------------------------------------------------
+
+
+def _over(
+    space: Box, names: tuple[str, ...], picture: Picture | None, truth: Truth | None
+) -> tuple[tuple[str, ...], Box]:
+    if picture is None:
+        return names, space
+    return ((), Box(0.0, 1.0, (0,))) if truth is None else (truth.names, truth.space)
 
 
 def _is_width(width: NDArray[Any]) -> NDArray[np.bool_]:

@@ -15,15 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mepol.algorithm.encoder import RandomEncoder
+from mepol.algorithm.pictures import MAX_SOURCE, Picture
 from mepol.envs.choices import MAX_CHOICES, Choices
 from mepol.envs.coordinates import MAX_BINS, MAX_NAME, Absent, Feature, Floats, Grid, name_of
+from mepol.envs.pixels import Truth
 
 FORMAT = "mepol-domain-1"
 MAX_SIZE = 100_000  # coordinates of an observation, of an action, and features
 MAX_TEXT = 64 * 2**20  # characters
 DTYPES = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 KEYS = ("format", "env", "observations", "actions", "names", "features", "widths", "grid", "ceiling", "reachable")
-LATER = {"floor": 0.0}  # keys that an earlier version did not write, and what they then mean
+LATER = {
+    "floor": 0.0,
+    "picture": None,
+    "truth": None,
+}  # keys that an earlier version did not write, and what they then mean
 GRID_KEYS = ("axes", "low", "high", "bins")
 
 
@@ -31,20 +38,30 @@ def write(fields: dict[str, Any]) -> str:
     """The JSON text of the fields of a Domain."""
     grid, mask, features, ceiling = (fields[key] for key in ("grid", "reachable", "features", "ceiling"))
     actions = _range_json(fields["action_low"], fields["action_high"], fields["dtypes"][1])
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "env": fields["env"],
         "observations": _range_json(fields["low"], fields["high"], fields["dtypes"][0]),
         "actions": {"choices": fields["choices"]} if fields["choices"] else actions,
         "names": fields["names"],
-        "features": {"given": name_of(features)} if callable(features) else features,
+        "features": _features_json(features),
         "widths": fields["widths"],
         "floor": fields["floor"],
         "grid": None if grid is None else {key: getattr(grid, key) for key in GRID_KEYS},
         "ceiling": ceiling if ceiling is not None and math.isfinite(ceiling) else None,
         "reachable": None if mask is None else base64.b64encode(np.packbits(mask).tobytes()).decode(),
     }
+    if (picture := fields["picture"]) is not None:  # of others nothing is said
+        content["picture"] = picture.source
+    if (truth := fields["truth"]) is not None:
+        content["truth"] = {"names": truth.names, "range": _range_json(truth.low, truth.high, "float64")}
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _features_json(features: Any) -> Any:
+    if isinstance(features, RandomEncoder):
+        return {"encoder": features.seed, "digest": features.digest}
+    return {"given": name_of(features)} if callable(features) else features
 
 
 def _range_json(low: Floats, high: Floats, dtype: str) -> dict[str, Any]:
@@ -64,7 +81,8 @@ def read(text: str) -> dict[str, Any]:
     choices = _choices(content["actions"])
     action_low, action_high, acted = _range(content["actions"], "actions") if choices is None else _counted(choices)
     names = tuple(_text(n, "names") for n in _list(content["names"], "names", len(low), len(low)))
-    features = _features(content["features"], len(low))
+    picture, truth = _picture(content["picture"], len(low)), _truth(content["truth"])
+    features = _features(content["features"], len(low), picture)
     count = (1, MAX_SIZE) if callable(features) else (len(features), len(features))
     widths = tuple(_number(w, "widths") for w in _list(content["widths"], "widths", *count))
     if not all(width > 0 for width in widths):
@@ -72,7 +90,8 @@ def read(text: str) -> dict[str, Any]:
     floor = _number(content["floor"], "floor")
     if floor < 0:
         raise ValueError("its floor must not be below 0")
-    grid = None if content["grid"] is None else _grid(content["grid"], names)
+    over = names if picture is None else () if truth is None else truth.names
+    grid = None if content["grid"] is None else _grid(content["grid"], over)
     return {
         "env": _text(content["env"], "env", 10_000),
         "low": low,
@@ -88,6 +107,8 @@ def read(text: str) -> dict[str, Any]:
         "reachable": None if content["reachable"] is None else _mask(content["reachable"], grid),
         "dtypes": (observed, acted),
         "choices": choices,
+        "picture": picture,
+        "truth": truth,
     }
 
 
@@ -160,7 +181,35 @@ def _counted(choices: Choices) -> tuple[Floats, Floats, str]:
     return np.zeros(len(choices)), np.array(choices) - 1.0, "int64"
 
 
-def _features(value: Any, size: int) -> tuple[Feature, ...] | Absent:
+def _picture(value: Any, size: int) -> Picture | None:
+    if value is None:
+        return None
+    sides = [_whole(side, "picture", 1, MAX_SOURCE) for side in _list(value, "picture", 3, 3)]
+    picture = Picture(*sides)
+    if picture.size != size:
+        raise ValueError(f"its picture {picture.source} makes rows of {picture.size}, and its observations have {size}")
+    return picture
+
+
+def _truth(value: Any) -> Truth | None:
+    if value is None:
+        return None
+    content = _object(value, ("names", "range"), "its truth")
+    low, high, _ = _range(content["range"], "truth")
+    return Truth(tuple(_text(n, "truth") for n in _list(content["names"], "truth", len(low), len(low))), low, high)
+
+
+def _encoder(value: dict[str, Any], picture: Picture) -> RandomEncoder:
+    content = _object(value, ("encoder", "digest"), "its features")
+    encoder = RandomEncoder(picture, _whole(content["encoder"], "encoder", 0, 2**63 - 1))
+    if encoder.digest != content["digest"]:
+        raise ValueError(f"its encoder had the weights {content['digest']!r:.40}, and its seed now draws others")
+    return encoder
+
+
+def _features(value: Any, size: int, picture: Picture | None) -> tuple[Feature, ...] | Absent | RandomEncoder:
+    if picture is not None:
+        return _encoder(value, picture)
     if isinstance(value, dict):
         return Absent(_text(_object(value, ("given",), "its features")["given"], "features"))
     features = tuple(_feature(item, size) for item in _list(value, "features", 1, size))

@@ -70,9 +70,14 @@ class Layout:
 
 
 def lay_out(
-    env: VectorEnv[Any, Any, Any], space: Box, names: tuple[str, ...], asked: Asked, survey: Survey | None
+    env: VectorEnv[Any, Any, Any],
+    space: Box,
+    names: tuple[str, ...],
+    asked: Asked,
+    survey: Survey | None,
+    over: tuple[tuple[str, ...], Box],
 ) -> Layout:
-    """Resolve what was asked for; every fault is named."""
+    """Resolve what was asked for; every fault is named. over: names and space of what heatmaps show."""
     if asked.needs_survey and survey is None:
         raise ConfigError("features, units or heatmaps are left to a survey, and the environment was not surveyed")
     notes: list[str] = []
@@ -92,7 +97,7 @@ def lay_out(
         features=features,
         widths=widths,
         floor=_floor(survey, features, widths) if survey is not None and asked.coinciding == "floor" else 0.0,
-        grid=_grid(space, names, asked, survey, features),
+        grid=_grid(over[1], over[0], asked, survey, features),
         ceiling=_ceiling(space, features) if asked.ceiling is None and survey is not None else asked.ceiling,
         notes=tuple(notes),
     )

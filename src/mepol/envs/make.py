@@ -17,6 +17,7 @@ from mepol.envs.choices import counted, counted_single
 from mepol.envs.contract import Shaped, guard
 from mepol.envs.coordinates import name_of
 from mepol.envs.names import resolve, resolve_wrapper
+from mepol.envs.pixels import Painted, Seen, shown
 from mepol.envs.spaces import fitted
 from mepol.errors import EnvironmentFault
 
@@ -50,6 +51,7 @@ def make_env(
     autoreset: AutoresetMode = AutoresetMode.NEXT_STEP,
     unit_actions: bool = True,
     wrappers: Sequence[str] = (),
+    seen: Seen = "state",
 ) -> Vector:
     """`num_envs` copies of an environment in one batch.
 
@@ -66,6 +68,8 @@ def make_env(
     wrappers:  classes of wrappers, MODULE:CLASS, the innermost first; they go around single environments, so that
                with any of them a registered id is made of these even where it has a native batch.
 
+    seen:      what observations show: as they are, or rows of pictures (pixels.py).
+
     Discrete actions of any kind are (M, A) whole numbers from 0 in what returns (choices.py).
     """
     name, options = name_of(what), dict(kwargs or {})
@@ -73,13 +77,15 @@ def make_env(
 
     def fit(env: Single) -> Single:
         native = env.spec is not None and _is_native(env.spec)  # wrapped, it keeps its own units
-        env = fitted(Shaped(around(env)), unit_actions=unit_actions and not native)
+        env = fitted(shown(Shaped(around(env)), seen), unit_actions=unit_actions and not native)
         return Unending(env) if ignore_termination else env
 
     with guard(f"construction as {name!r}", time_limit), _quiet():
         what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
-            return counted(_registered(what, num_envs, options, threads, autoreset, fit, alone=bool(wrappers)))
+            made = _registered(what, num_envs, options, threads, autoreset, fit, alone=bool(wrappers))
+            painted = seen == "pixels" and not wrappers and _is_native(gymnasium.spec(what))
+            return counted(Painted(made) if painted else made)
         if not _wants_number(what, options):
             return counted(_in_turn(what, num_envs, options, autoreset, fit))  # type: ignore[arg-type]
         if wrappers:
@@ -100,6 +106,7 @@ def make_single(
     *,
     unit_actions: bool = True,
     wrappers: Sequence[str] = (),
+    seen: Seen = "state",
 ) -> Single:
     """One environment that draws in `render_mode`; the rest as in `make_env`."""
     name, options = name_of(what), dict(kwargs or {})
@@ -109,7 +116,7 @@ def make_single(
         if isinstance(what, str):
             env = gymnasium.make(what, render_mode=render_mode, disable_env_checker=True, **options)
             native = _is_native(gymnasium.spec(what))  # a batch of one, in its own units
-            return counted_single(fitted(around(env), unit_actions=unit_actions and not native))
+            return counted_single(fitted(shown(around(env), seen), unit_actions=unit_actions and not native))
         if _wants_number(what, options):
             raise EnvironmentFault(f"{name!r} makes batches: a single environment needs an id, a class or () -> Env")
         if render_mode is not None and _takes(what, "render_mode"):
@@ -117,7 +124,7 @@ def make_single(
         env = _single(what, options)  # type: ignore[arg-type]
     if render_mode is not None and env.render_mode != render_mode:
         raise EnvironmentFault(f"{name!r} does not draw {render_mode!r}: give it a parameter render_mode")
-    return counted_single(fitted(around(env), unit_actions=unit_actions))
+    return counted_single(fitted(shown(around(env), seen), unit_actions=unit_actions))
 
 
 def limit_of(what: Makes, kwargs: Mapping[str, Any] | None = None) -> int | None:

@@ -41,14 +41,15 @@ class FlatObservations(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, **options: Any) -> tuple[Row, dict[str, Any]]:
         """Start anew."""
         obs, info = self.env.reset(**options)
-        return self._flat(obs), info
+        return self.flat(obs), info
 
     def step(self, action: Any) -> tuple[Row, Any, bool, bool, dict[str, Any]]:
         """Step."""
         obs, *rest = self.env.step(action)
-        return self._flat(obs), *rest  # type: ignore[return-value]
+        return self.flat(obs), *rest  # type: ignore[return-value]
 
-    def _flat(self, obs: Any) -> Row:
+    def flat(self, obs: Any) -> Row:
+        """(S,) an observation as a row."""
         return np.concatenate([take(obs) for take in self._take])
 
 
@@ -102,7 +103,7 @@ def _parts(space: Space[Any], name: str) -> Iterator[_Part]:
         if (len(space.shape) == 3 and space.dtype == np.uint8) or size > MAX_ARRAY:
             raise EnvironmentFault(
                 f"the observation {name or 'space'} is a picture, {space.shape} {space.dtype}: "
-                "wrap the environment to give a state, or an encoding of the picture"
+                "--encoder random takes the entropy of its encoding; or wrap the environment to give a state"
             )
         yield _Part(_row, _row(space.low), _row(space.high), name)
     elif isinstance(space, Discrete):

@@ -85,7 +85,7 @@ def assess(
     threshold, grid = protocol.mixing_threshold, domain.grid
     if threshold and grid is None:
         raise ConfigError("mixing_threshold needs a grid: give heatmap_low and heatmap_high")
-    grids = {text: pair_grid(text, domain.names, domain.space, grid) for text in protocol.pairs}
+    grids = {text: pair_grid(text, *domain.places, grid) for text in protocol.pairs}
     masks = {text: reachable_cells(env, pair) for text, pair in grids.items()}
     steps = max(protocol.horizon, *protocol.horizons, 1)
     if draw is None:

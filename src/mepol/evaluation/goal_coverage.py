@@ -51,7 +51,7 @@ def goal_coverage(batch: Batch, grid: Grid, goals: NDArray[np.bool_]) -> GoalCov
 
     What lies outside the grid is in no cell: unlike in a heatmap, the outer cells do not absorb it.
     """
-    where = batch.states[:, 1:, list(grid.axes)]  # (M, T, 2)
+    where = batch.placed[:, 1:, list(grid.axes)]  # (M, T, 2)
     m, horizon = where.shape[:2]
     cell = cells_of(where, grid)
     inside = is_inside(where, grid) & batch.visited()

@@ -115,7 +115,7 @@ def mixing_time(batch: Batch, grid: Grid, *, threshold: float = 0.02, confidence
     if not 0 < threshold < 1:
         raise ConfigError(f"threshold = {threshold} is not possible: it must be between 0 and 1")
     horizon, size = batch.actions.shape[1], math.prod(grid.bins)
-    cell = cells_of(batch.states[..., list(grid.axes)], grid)  # (M, T+1, 2)
+    cell = cells_of(batch.placed[..., list(grid.axes)], grid)  # (M, T+1, 2)
     flat = cell[..., 0] * grid.bins[1] + cell[..., 1]
     seen = len(np.unique(flat[batch.visited(include_start=True)]))
     z = float(-ndtri((1 - confidence) / (2 * seen * horizon)))

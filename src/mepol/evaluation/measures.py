@@ -13,7 +13,9 @@ from mepol.envs.coordinates import Grid
 from mepol.envs.domain import Domain
 from mepol.envs.reachable import coverage
 from mepol.evaluation.visits import discrete_entropy, visit_counts
-from mepol.neighbours import Workers
+from mepol.neighbours import Workers, neighbours
+
+TRUE_FLOOR = 1e-6  # distance below which true states are one place: they are measured, not climbed
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Evaluation:
     """Neighbours of the index."""
     index: float
     """Entropy index, nats: Eq. 1 over the entropy features, with the domain's units of distance, volumes raw."""
+    true_index: float | None = None
+    """The same over all coordinates of the true state, raw, where pictures are observed and it is known."""
     discrete_entropy: float | None = None
     """Mean over trajectories of each one's histogram entropy, nats: the paper's discrete entropy."""
     pooled_entropy: float | None = None
@@ -47,10 +51,14 @@ def measure_states(
     """
     near = domain.search(batch, k, eps=eps, workers=workers)
     index = KnnLandscape(near, batch.discounted(discount)).entropy()
+    true_index = None
+    if batch.truth is not None:
+        behind = neighbours(batch.truth[:, 1:][batch.visited()], k, workers=workers, floor=TRUE_FLOOR)
+        true_index = KnnLandscape(behind, batch.discounted(discount)).entropy()
     if domain.grid is None:
-        return Evaluation(batch.size, k, index)
+        return Evaluation(batch.size, k, index, true_index)
     seen = measure_cells(batch, domain.grid, domain.reachable)
-    return Evaluation(batch.size, k, index, **vars(seen))
+    return Evaluation(batch.size, k, index, true_index, **vars(seen))
 
 
 @dataclass(frozen=True)

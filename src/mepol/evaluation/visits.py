@@ -11,7 +11,7 @@ from mepol.envs.coordinates import Grid, cells_of
 
 def visit_counts(batch: Batch, grid: Grid) -> NDArray[np.int64]:
     """(M, bins_0, bins_1) how often each trajectory's s_1 .. s_T fell in each cell."""
-    cell = cells_of(batch.states[:, 1:, list(grid.axes)], grid)  # (M, T, 2)
+    cell = cells_of(batch.placed[:, 1:, list(grid.axes)], grid)  # (M, T, 2)
     trajectory = np.broadcast_to(np.arange(len(cell))[:, None], cell.shape[:2])
     seen = batch.visited()
     counts = np.zeros((len(cell), *grid.bins), dtype=np.int64)

@@ -33,7 +33,7 @@ class Yardstick:
 
 def floor_cells(batch: Batch, axes: tuple[int, ...]) -> int:
     """Distinct squares (floor of each of the coordinates `axes`) among all states of the batch, the starts included."""
-    seen = batch.states[batch.visited(include_start=True)][:, list(axes)]
+    seen = batch.placed[batch.visited(include_start=True)][:, list(axes)]
     return len(np.unique(np.floor(seen), axis=0))
 
 

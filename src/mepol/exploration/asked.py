@@ -12,6 +12,7 @@ from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Kind, explorer_kind
 from mepol.exploration.presets import general, starting_config
+from mepol.exploration.seeing import seeing
 from mepol.exploration.workshop import Given
 from mepol.settings import GIVEN, with_settings
 
@@ -48,6 +49,7 @@ def configured(
         if callable(features):
             objects["features"], changes["features"] = features, f"{GIVEN}{name_of(features)}"
     explorer = str(changes.pop("explorer", "mepol"))
+    view: dict[str, str] = {name: str(changes.pop(name)) for name in ("observations", "encoder") if name in changes}
     if "explorer" not in objects and explorer != "mepol":
         for name in ("policy", "rule", "objective"):
             if name in settings:
@@ -55,11 +57,12 @@ def configured(
                     f"{name} is not possible beside explorer = {explorer!r}, which ignores it: leave it out"
                 )
     if isinstance(what, str):
-        config = starting_config(what, explorer=explorer, quick=fast, paper_rule=paper_rule)
+        config = starting_config(what, explorer=explorer, quick=fast, paper_rule=paper_rule, **view)
     else:
         objects["env"] = what
         config = with_settings(ExploreConfig(env=f"{GIVEN}{name_of(what)}"), {"explorer": explorer})
         config = general(config, limit=limit_of(what, env_kwargs), paper_rule=paper_rule)
+        config = seeing(config, view)
     if env_kwargs:
         changes["env_kwargs"] = dict(env_kwargs)
     if epochs is not None:

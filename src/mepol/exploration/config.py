@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from mepol.algorithm.config import AscentConfig, CriticConfig, PolicyConfig
-from mepol.envs.layout import Coinciding, Scaling
+from mepol.envs.layout import AUTO, Coinciding, Scaling
+from mepol.envs.pixels import Seen
 from mepol.runs.machine import MachineConfig, machine_apart
 from mepol.settings import at_least, check, one_of, require, require_plain, within
 
@@ -63,6 +64,11 @@ class ExploreConfig:
     coinciding: Coinciding = "refuse"
     """Particles that coincide with their k nearest: an error (the paper's, see eps), or held apart by a floor of one
     ten-thousandth of the features' spread, and counted in metrics.csv."""
+    observations: tyro.conf.Suppress[Literal["state", "pixels"]] = "state"  # read before the rest: it changes some
+    """What the policy sees: the environment's own observations, or of GridWorld and MountainCar a picture of the state
+    that is painted here; then the encoder is random."""
+    encoder: tyro.conf.Suppress[Literal["none", "random"]] = "none"
+    """What the entropy of pictures is taken of: their embedding by a frozen random network of the run's seed."""
     horizon: Annotated[int, at_least(1)] = 500
     """T, steps a trajectory."""
     trajectories: Annotated[int, at_least(1)] = 20
@@ -137,6 +143,29 @@ class ExploreConfig:
         for name in ("mirror", "standardise", "noise_correlation"):  # MaxEnt's policies start as TRPO's do
             chosen = getattr(self.policy, name)
             require(self.explorer != "maxent" or not chosen, name, chosen, "off with the explorer maxent")
+
+        self._check_pictures()
+
+    @property
+    def seen(self) -> Seen:
+        """What the environment shows."""
+        return "pixels" if self.observations == "pixels" else "pictures" if self.encoder == "random" else "state"
+
+    def _check_pictures(self) -> None:
+        """Painted pictures fill in their encoder; what has no meaning for an embedding is refused."""
+        if self.observations == "pixels":
+            object.__setattr__(self, "encoder", "random")
+        if self.encoder == "none":
+            return
+        alone = {"features": "all", "scale_features": "off", "coinciding": "refuse"}
+        for name, value in alone.items():
+            given = getattr(self, name)
+            require(given == value, name, given, f"{value!r} with an encoder, whose embedding is what is measured")
+        for name in ("scale_inputs", "standardise"):
+            require(not getattr(self.policy, name), name, True, "off with an encoder: bytes come as 0 to 1 already")
+        require(self.evaluation.heatmap_axes != AUTO, "heatmap_axes", AUTO, "named with an encoder")
+        require(self.rival is None, "encoder", self.encoder, f"'none' with the explorer {self.explorer}")
+        require(self.policy.policies == 1, "policies", self.policy.policies, "1 with an encoder")
 
     def _check_rival(self) -> None:
         """`rival` is the explorer's own settings: their defaults if not given, none for an explorer without any."""

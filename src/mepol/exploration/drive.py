@@ -171,5 +171,5 @@ class Exploration:
 
 def with_evaluation(row: MetricsRow, evaluation: object) -> MetricsRow:
     """`row` with what an evaluation found."""
-    columns = ("index", "discrete_entropy", "pooled_entropy", "cells")
+    columns = ("index", "true_index", "discrete_entropy", "pooled_entropy", "cells")
     return dataclasses.replace(row, **{name: getattr(evaluation, name) for name in columns})

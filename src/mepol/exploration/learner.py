@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from mepol.algorithm.health import Watch
 from mepol.algorithm.landscape import KnnLandscape, Landscape
 from mepol.algorithm.loop import Epoch, mepol
 from mepol.algorithm.network import ReluNetwork
-from mepol.algorithm.policy import GaussianPolicy, Policy
+from mepol.algorithm.policy import GaussianPolicy, Policy, one_thread
 from mepol.algorithm.population import PopulationPolicy
 from mepol.algorithm.rules import RULES
 from mepol.envs.domain import Domain
@@ -62,7 +62,9 @@ class MepolExplorer(Explorer):
         """One epoch of Algorithm 1."""
         if self._epochs is None:
             self._epochs = mepol(self._sample, self._search, self.ascent.climb, first_epoch=epoch)
-        with self._clock.time("epoch"):
+        # Gradients of convolutions are summed in an order that depends on torch's threads: one, whatever the machine.
+        alone = nullcontext() if self.domain.picture is None else one_thread()
+        with self._clock.time("epoch"), alone:
             update = next(self._epochs)
         self._watch.check(update)
         columns = {**columns_of(update, self._clock.take(), self.config), "coinciding": self._coinciding}
@@ -123,7 +125,9 @@ def make_policy(config: ExploreConfig, domain: Domain) -> Made:
 def _with_weights(own: PolicyConfig, domain: Domain, rng: np.random.Generator) -> Made:
     if domain.choices is None:
         sizes = domain.state_dim, domain.action_dim
-        policy: GaussianPolicy | PopulationPolicy = GaussianPolicy(*sizes, own.hidden, own.noise_correlation)
+        policy: GaussianPolicy | PopulationPolicy = GaussianPolicy(
+            *sizes, own.hidden, own.noise_correlation, domain.picture
+        )
         if own.policies > 1:
             policy = PopulationPolicy(*sizes, own.policies, own.hidden, own.noise_correlation)
         policy.initialise(rng, log_std=own.log_std)
@@ -131,7 +135,7 @@ def _with_weights(own: PolicyConfig, domain: Domain, rng: np.random.Generator) -
     discrete = f"0 where actions are discrete, as those of {domain.env}: there is no noise that could be carried on"
     require(own.noise_correlation == 0, "noise_correlation", own.noise_correlation, discrete)
     require(own.policies == 1, "policies", own.policies, f"1 where actions are discrete, as those of {domain.env}")
-    choosing = CategoricalPolicy(domain.state_dim, domain.choices, own.hidden)
+    choosing = CategoricalPolicy(domain.state_dim, domain.choices, own.hidden, domain.picture)
     choosing.draw_weights(rng)
     return choosing
 

@@ -18,6 +18,7 @@ from mepol.envs.make import limit_of
 from mepol.envs.names import advice, is_known
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
+from mepol.exploration.seeing import picture_rows, seeing
 from mepol.settings import Row, Rows, built, over, rows, with_settings
 
 
@@ -51,8 +52,8 @@ class Preset:
 
         changes: settings by flat name that replace the preset's.
         """
-        asked = (Row(name, value, "asked for") for name, value in (changes or {}).items())
-        return built(ExploreConfig(env=""), over(self.rows_for(explorer), *asked))
+        asked = tuple(Row(name, value, "asked for") for name, value in (changes or {}).items())
+        return built(ExploreConfig(env=""), over(self.rows_for(explorer), *picture_rows(changes or {}), *asked))
 
 
 _PAPER = "paper, table MEPOL Parameters"
@@ -270,19 +271,21 @@ def preset(name: str) -> Preset:
 
 
 def starting_config(
-    name: str, *, explorer: str = "mepol", quick: bool = False, paper_rule: bool = False
+    name: str, *, explorer: str = "mepol", quick: bool = False, paper_rule: bool = False, **view: str
 ) -> ExploreConfig:
     """What a run of a preset, or of any other environment (envs/names.py), starts from before its own settings.
 
     quick: the settings of `fast`; a preset that is fast already stays as it is, and without a preset they are the
     default. paper_rule: the paper's rule instead, as the presets that are not fast have it.
+    view: the settings `observations` and `encoder`, where pictures are observed.
     """
     if quick and paper_rule:
         raise ConfigError("fast and paper_rule exclude each other: leave one out")
     if name in PRESETS:
         config = PRESETS[name].config_for(explorer)
-        return fast(name, config) if quick and not name.endswith("-fast") else config
+        config = fast(name, config) if quick and not name.endswith("-fast") else config
+        return seeing(config, view)
     if ":" not in name and not is_known(name):
         raise ConfigError(f"no preset or environment is called {name!r}; {advice(name, PRESETS)}")
     config = with_settings(ExploreConfig(env=name), {"explorer": explorer})
-    return general(config, limit=limit_of(name), paper_rule=paper_rule)
+    return seeing(general(config, limit=limit_of(name), paper_rule=paper_rule), view)

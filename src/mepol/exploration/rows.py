@@ -31,6 +31,7 @@ class MetricsRow:
     pooled_entropy: float | None = None
     cells: int | None = None
     coinciding: int | None = None  # particles of the batch that were held apart by the floor
+    true_index: float | None = None  # of the true state, where pictures are observed
 
 
 @dataclass(frozen=True, slots=True)

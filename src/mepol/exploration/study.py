@@ -138,8 +138,9 @@ def _config(name: Any, env: Any, settings: dict[str, Any]) -> ExploreConfig:
     if isinstance(name, str):
         return preset(name).config_for(settings.get("explorer", "mepol"), settings)
     if isinstance(env, str) and name is None:
-        start = starting_config(env, explorer=settings.get("explorer", "mepol"))
-        return with_settings(start, {key: value for key, value in settings.items() if key != "explorer"})
+        first = {key: settings[key] for key in ("explorer", "observations", "encoder") if key in settings}
+        start = starting_config(env, **first)
+        return with_settings(start, {key: value for key, value in settings.items() if key not in first})
     raise ConfigError('a study needs preset = "..." or env = "..."')
 
 

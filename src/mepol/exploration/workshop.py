@@ -25,10 +25,11 @@ from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import random_play
 from mepol.sampling.collect import Actor, collect
 from mepol.sampling.sampler import Sampler
-from mepol.settings import GIVEN, require_handed
+from mepol.settings import GIVEN, require, require_handed
 
 Batches = Callable[[int], VectorEnv[Any, Any, Any]]
 """Makes n copies of an environment in one batch."""
+MAX_PICTURES = 2 << 30  # bytes of a batch: twice as many are held while it is read
 SURVEYED, SURVEY_STEPS = 10, 500  # trajectories of random play, and steps of each, at most
 
 
@@ -151,9 +152,23 @@ def open_workshop(
             domain = domain_of(env, config, given, survey_of(environments.of, config, given))
             for note in domain.notes:
                 tell(note)
+        require_room(config, domain)
         workshop = Workshop(config, environments, domain, given, tell)
         workshop.require_same(env)
         yield workshop
+
+
+def require_room(config: ExploreConfig, domain: Domain) -> None:
+    """ConfigError where the pictures of a batch, or of an evaluation, are more than MAX_PICTURES bytes."""
+    if domain.picture is None:
+        return
+    for name, many in (
+        ("trajectories", config.trajectories),
+        ("evaluation_trajectories", config.evaluation.evaluation_trajectories),
+    ):
+        size = many * (config.horizon + 1) * domain.picture.size
+        most = f"so few that {config.horizon} steps each of {domain.picture.size} bytes per picture stay below"
+        require(size <= MAX_PICTURES, name, many, f"{most} {MAX_PICTURES / 2**30:g} GiB, not {size / 2**30:.1f} GiB")
 
 
 def environments_of(config: ExploreConfig, given: Given | None = None) -> Environments:
@@ -166,6 +181,7 @@ def environments_of(config: ExploreConfig, given: Given | None = None) -> Enviro
         ignore_termination=config.ignore_termination,
         unit_actions=config.unit_actions,
         wrappers=config.wrappers,
+        seen=config.seen,
         time_limit=machine.env_time_limit,
         threads=machine.threads,
     )
@@ -175,7 +191,8 @@ def domain_of(
     env: VectorEnv[Any, Any, Any], config: ExploreConfig, given: Given = NOTHING, survey: Survey | None = None
 ) -> Domain:
     """What `env` says of itself under the settings of a run."""
-    return Domain.of(env, name=config.env, survey=survey, **vars(_asked(config, given)))
+    seed = int(stream(config.seed, Stream.ENCODER).generate_state(1)[0])
+    return Domain.of(env, name=config.env, survey=survey, encoder_seed=seed, **vars(_asked(config, given)))
 
 
 def survey_of(batch_of: Batches, config: ExploreConfig, given: Given = NOTHING) -> Survey | None:

@@ -19,6 +19,7 @@ from mepol.envs.batched import Frame
 from mepol.envs.contract import guard
 from mepol.envs.make import make_single
 from mepol.envs.offscreen import off_screen
+from mepol.envs.pixels import Seen
 from mepol.errors import ConfigError, EnvironmentFault
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream
@@ -41,6 +42,7 @@ def film(
     kwargs: Mapping[str, Any] | None = None,
     unit_actions: bool = True,
     wrappers: Sequence[str] = (),
+    seen: Seen = "state",
     suffix: str = ".mp4",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> bytes:
@@ -60,7 +62,7 @@ def film(
         )
     if suffix not in WRITERS:
         raise ConfigError(f"a video is an .mp4 or a .gif file, not {suffix or 'one without an ending'!r}")
-    make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions, wrappers=wrappers)
+    make = partial(make_single, what, kwargs, "rgb_array", unit_actions=unit_actions, wrappers=wrappers, seen=seen)
     with off_screen(), ExitStack() as stack:
         envs = [stack.enter_context(closing(make())) for _ in actors]
         rate = float(envs[0].metadata.get("render_fps", 30))
@@ -83,6 +85,7 @@ def film_run(run: Any, *, which: str, steps: int | None, seed: int, **how: Any) 
             kwargs=getattr(config, "env_kwargs", {}),
             wrappers=getattr(config, "wrappers", ()),
             unit_actions=config.unit_actions,
+            seen=getattr(config, "seen", "state"),
             horizon=run.protocol.horizon if steps is None else steps,
             seed=stream(seed, Stream.FILM),
             **how,

@@ -1,4 +1,4 @@
-"""What a policy file says of a network: its widths, believed where they are possible; and the categorical policy."""
+"""What a policy file says of a network: its widths, believed where they are possible; and the policies that are one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 from torch import Tensor
 
 from mepol.algorithm.categorical import CategoricalPolicy
+from mepol.algorithm.pictures import Picture
+from mepol.algorithm.policy import GaussianPolicy
 from mepol.algorithm.population import PopulationPolicy
-from mepol.errors import PolicyFileError
+from mepol.errors import EnvironmentFault, PolicyFileError
 from mepol.runs.tensors import Layout, tensor_shapes
 
 MAX_WIDTH = 1 << 16  # a header that asks for more than this is forged
@@ -42,6 +44,27 @@ def checked_correlation(header: Mapping[str, str], path: Path) -> float:
     return correlation
 
 
+def picture_header(picture: Picture | None) -> dict[str, str]:
+    """What a header says of the pictures that a policy reads: nothing where it reads none."""
+    return {} if picture is None else {"picture": json.dumps(list(picture.source))}
+
+
+def checked_picture(header: Mapping[str, str], widths: tuple[int, ...], path: Path) -> Picture | None:
+    """The pictures that a policy with these widths reads; PolicyFileError when they are impossible."""
+    if "picture" not in header:
+        return None
+    sides = _read(header["picture"], path)
+    if not isinstance(sides, list) or len(sides) != 3 or not all(type(n) is int and 1 <= n <= MAX_WIDTH for n in sides):
+        raise PolicyFileError(f"{path} has a picture that is not [height, width, channels]")
+    try:
+        picture = Picture(*sides)
+    except EnvironmentFault as fault:
+        raise PolicyFileError(f"{path} reads impossible pictures: {fault}") from fault
+    if picture.size != widths[0]:
+        raise PolicyFileError(f"{path} reads pictures {tuple(sides)} as rows of {picture.size}, not of {widths[0]}")
+    return picture
+
+
 def require_spread(tensors: Mapping[str, Tensor], path: Path) -> None:
     """PolicyFileError unless a Gaussian's deviations are numbers that actions can be drawn with."""
     low, high = LOG_STD
@@ -60,6 +83,37 @@ def _read(text: str, path: str | Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as fault:
         raise PolicyFileError(f"{path} has an unreadable header") from fault
+
+
+# --- A Gaussian -----------------------------------------------------------------------------------------------------
+
+GaussianPlan = tuple[tuple[int, ...], float, Picture | None]
+"""Widths, correlation of the noise, and what is read."""
+
+
+def pack_gaussian(policy: GaussianPolicy) -> tuple[Mapping[str, Tensor], dict[str, str]]:
+    """Tensors and header of the policy."""
+    noise = {"correlation": repr(policy.correlation)} if policy.correlation else {}
+    return policy.state_dict(), {"widths": json.dumps(list(policy.widths)), **noise, **picture_header(policy.picture)}
+
+
+def plan_gaussian(header: dict[str, str], layout: Layout, path: Path) -> GaussianPlan:
+    """What header and layout say; PolicyFileError where they do not fit."""
+    widths = checked_widths(header.get("widths", ""), path)
+    correlation, picture = checked_correlation(header, path), checked_picture(header, widths, path)
+    if layout != {name: (shape, "F32") for name, shape in tensor_shapes(widths, picture).items()}:
+        raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
+    return widths, correlation, picture
+
+
+def build_gaussian(plan: GaussianPlan, tensors: Mapping[str, Tensor], path: Path) -> GaussianPolicy:
+    """The policy, from the plan and the tensors."""
+    widths, correlation, picture = plan
+    require_spread(tensors, path)
+    require_scale(tensors, path)
+    policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1], correlation, picture)
+    policy.load_state_dict(tensors)
+    return policy
 
 
 # --- A population -----------------------------------------------------------------------------------------------------
@@ -101,14 +155,15 @@ def build_population(
 
 # --- A categorical policy ---------------------------------------------------------------------------------------------
 
-Plan = tuple[tuple[int, ...], tuple[int, ...]]
-"""Widths and choices."""
+Plan = tuple[tuple[int, ...], tuple[int, ...], Picture | None]
+"""Widths, choices, and what is read."""
 
 
 def pack_categorical(policy: CategoricalPolicy) -> tuple[Mapping[str, Tensor], dict[str, str]]:
     """Tensors and header of the policy."""
     sizes = {"widths": policy.widths, "choices": policy.choices}
-    return policy.state_dict(), {name: json.dumps(list(values)) for name, values in sizes.items()}
+    own = {name: json.dumps(list(values)) for name, values in sizes.items()}
+    return policy.state_dict(), {**own, **picture_header(policy.picture)}
 
 
 def plan_categorical(header: dict[str, str], layout: Layout, path: Path) -> Plan:
@@ -117,16 +172,17 @@ def plan_categorical(header: dict[str, str], layout: Layout, path: Path) -> Plan
     good = isinstance(choices, list) and all(type(n) is int and 1 <= n <= MAX_WIDTH for n in choices)
     if not good or sum(choices) != widths[-1]:
         raise PolicyFileError(f"{path} asks for impossible choices: they must add up to its last width, {widths[-1]}")
-    wanted = {name: (shape, "F32") for name, shape in tensor_shapes(widths).items() if name != "log_std"}
+    picture = checked_picture(header, widths, path)
+    wanted = {name: (shape, "F32") for name, shape in tensor_shapes(widths, picture).items() if name != "log_std"}
     if layout != wanted:
         raise PolicyFileError(f"{path} does not hold the tensors of a categorical policy with widths {widths}")
-    return widths, tuple(choices)
+    return widths, tuple(choices), picture
 
 
 def build_categorical(plan: Plan, tensors: Mapping[str, Tensor], path: Path) -> CategoricalPolicy:
     """The policy, from the plan and the tensors."""
-    widths, choices = plan
+    widths, choices, picture = plan
     require_scale(tensors, path)
-    policy = CategoricalPolicy(widths[0], choices, widths[1:-1])
+    policy = CategoricalPolicy(widths[0], choices, widths[1:-1], picture)
     policy.load_state_dict(tensors)
     return policy

@@ -29,7 +29,7 @@ from mepol.algorithm.population import PopulationPolicy
 from mepol.errors import PolicyFileError
 from mepol.runs import networks
 from mepol.runs.files import Door
-from mepol.runs.networks import checked_correlation, checked_widths, require_scale, require_spread
+from mepol.runs.networks import build_gaussian, checked_widths
 from mepol.runs.plain import read_plain
 from mepol.runs.tensors import Layout, TensorFormat, read_header, tensor_bytes, tensor_shapes
 from mepol.runs.zoo import policy_place
@@ -98,7 +98,7 @@ def load_policy(path: str | Path, into: nn.Module | None = None) -> Any:
     """
     path = policy_place(path)
     if (plain := read_plain(path, MAX_POLICY, checked_widths)) is not None:
-        return _build_gaussian((plain[0], 0.0), plain[1], path)
+        return build_gaussian((plain[0], 0.0, None), plain[1], path)
     name = policy_header(path).get("format", "")
     if name not in FORMATS:
         raise PolicyFileError(f"{path} is not a mepol policy: its header has none of the formats {', '.join(FORMATS)}")
@@ -111,31 +111,6 @@ def load_policy(path: str | Path, into: nn.Module | None = None) -> Any:
 def policy_header(path: Path) -> dict[str, str]:
     """The header of a policy file; its weights are not read."""
     return read_header(path, PolicyFileError, "a policy from", MAX_POLICY)
-
-
-# --- A Gaussian -----------------------------------------------------------------------------------------------------
-
-
-def _pack_gaussian(policy: GaussianPolicy) -> tuple[Mapping[str, Tensor], dict[str, str]]:
-    noise = {"correlation": repr(policy.correlation)} if policy.correlation else {}
-    return policy.state_dict(), {"widths": json.dumps(list(policy.widths)), **noise}
-
-
-def _plan_gaussian(header: dict[str, str], layout: Layout, path: Path) -> tuple[tuple[int, ...], float]:
-    widths = checked_widths(header.get("widths", ""), path)
-    correlation = checked_correlation(header, path)
-    if layout != {name: (shape, "F32") for name, shape in tensor_shapes(widths).items()}:
-        raise PolicyFileError(f"{path} does not hold the tensors of a policy with widths {widths}")
-    return widths, correlation
-
-
-def _build_gaussian(plan: tuple[tuple[int, ...], float], tensors: Mapping[str, Tensor], path: Path) -> GaussianPolicy:
-    widths, correlation = plan
-    require_spread(tensors, path)
-    require_scale(tensors, path)
-    policy = GaussianPolicy(widths[0], widths[-1], widths[1:-1], correlation)
-    policy.load_state_dict(tensors)
-    return policy
 
 
 # --- A mixture --------------------------------------------------------------------------------------------------------
@@ -178,7 +153,7 @@ def _build_mixture(plan: tuple[tuple[int, ...], str], tensors: Mapping[str, Tens
     policies = []
     for i in range(len(weights) - 1):
         own = {name: tensors[f"{i}.{name}"] for name in tensor_shapes(widths)}
-        policies.append(_build_gaussian((widths, 0.0), own, path))
+        policies.append(build_gaussian((widths, 0.0, None), own, path))
     return Mixture(UniformActor(low, high), tuple(policies), weights, cast(Any, draw))
 
 
@@ -257,9 +232,9 @@ FORMATS: dict[str, Format] = {
         Format(
             _file("mepol-policy-1", needs_digest=False),
             lambda actor: type(actor) is GaussianPolicy,
-            _pack_gaussian,
-            _plan_gaussian,
-            _build_gaussian,
+            networks.pack_gaussian,
+            networks.plan_gaussian,
+            build_gaussian,
         ),
         Format(
             _file("mepol-choices-1"),

@@ -20,6 +20,7 @@ class Stream(IntEnum):
     ORACLE = 7  # training of its policies
     CRITIC = 8  # initial weights of the rule `advantage`
     SURVEY = 9  # random play in an environment that nobody described; always of seed 0, so that all seeds see alike
+    ENCODER = 10  # weights of the frozen network whose embedding of pictures is measured
     DATA = 15  # datasets on request, a turn per round
     RIVAL_WEIGHTS = 20  # initial networks of an explorer that is paid by an intrinsic reward
     RIVAL_UPDATE = 21  # its pools and minibatches

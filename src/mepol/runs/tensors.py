@@ -18,6 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from mepol.algorithm.pictures import Eye, Picture
 from mepol.errors import MepolError
 from mepol.runs.files import require_file
 
@@ -134,9 +135,14 @@ def digest_in(data: bytes) -> str:
     return str(header["__metadata__"][DIGEST])
 
 
-def tensor_shapes(widths: tuple[int, ...]) -> dict[str, list[int]]:
-    """Names and shapes of the tensors of a Gaussian policy with these widths."""
+def tensor_shapes(widths: tuple[int, ...], picture: Picture | None = None) -> dict[str, list[int]]:
+    """Names and shapes of the tensors of a Gaussian policy with these widths, of pictures where it reads these."""
     shapes: dict[str, list[int]] = {"log_std": [widths[-1]], "shift": [widths[0]], "scale": [widths[0]]}
+    if picture is not None:
+        with torch.device("meta"):  # shapes alone
+            eye = Eye(picture)
+        shapes |= {f"eye.{name}": list(tensor.shape) for name, tensor in eye.state_dict().items()}
+        widths = (eye.features, *widths[1:])
     for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths)):
         shapes[f"layers.{i}.weight"] = [fan_out, fan_in]
         shapes[f"layers.{i}.bias"] = [fan_out]

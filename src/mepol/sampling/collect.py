@@ -23,7 +23,9 @@ from mepol.envs.contract import (
     checked_step,
     guard,
 )
+from mepol.envs.pixels import true_states, view_of
 from mepol.errors import MepolWarning
+from mepol.sampling.rows import Rows
 from mepol.sampling.turns import run_through, take_turns
 
 REMEDY = "a lower learning_rate or kl_threshold"  # for a policy without numbers
@@ -93,26 +95,6 @@ def collect(
     return batch
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Sub-environments start .. stop of a batch of `of`: all of them, or a shard that is sampled elsewhere."""
-
-    start: int
-    stop: int
-    of: int
-
-    @staticmethod
-    def whole(env: VectorEnv[Any, Any, Any]) -> Rows:
-        """All rows of `env`."""
-        return Rows(0, env.num_envs, env.num_envs)
-
-    @staticmethod
-    def shards(of: int, count: int) -> list[Rows]:
-        """A batch of `of` rows in `count` shards of consecutive ones, fewer where there are fewer rows."""
-        count = min(count, of)
-        return [Rows(of * i // count, of * (i + 1) // count, of) for i in range(count)]
-
-
 def collecting(
     actor: Actor,
     env: VectorEnv[Any, Any, Any],
@@ -135,14 +117,19 @@ def collecting(
     reset_seed, noise_seed = root.spawn(2)
     rng = np.random.default_rng(noise_seed)
 
-    states = np.zeros((m, horizon + 1, *space.shape))
+    picture, known = view_of(env)
+    kind = np.float64 if picture is None else np.uint8  # pictures stay bytes until a network reads them
+    states = np.zeros((m, horizon + 1, *space.shape), dtype=kind)
+    truth = None if known is None else np.zeros((m, horizon + 1, len(known.names)))
     actions = np.zeros((m, horizon, *actions_space.shape), dtype=np.float32)
     lengths = np.full(m, horizon, dtype=np.int64)
 
     words = reset_seed.generate_state(rows.of)[rows.start : rows.stop]
     seeds: Any = [int(word) for word in words]  # VectorEnv takes a list, its types say int
     with guard("reset", time_limit):
-        obs, _ = env.reset(seed=seeds)
+        obs, info = env.reset(seed=seeds)
+    if truth is not None:
+        truth[:, 0] = true_states(info, truth[:, 0].shape, "reset")
     states[:, 0] = check_observations(obs, (m, *space.shape), "reset", first=rows.start)
     yield
     if isinstance(actor, Episodic):
@@ -150,13 +137,23 @@ def collecting(
 
     parts, threads = _divided(actor, env, horizon, rows, rng, time_limit)
     resets_itself = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP) is not AutoresetMode.DISABLED
-    loops = [p.sample(states[p.rows], actions[p.rows], lengths[p.rows], resets_itself, time_limit) for p in parts]
+    loops = [
+        p.sample(
+            states[p.rows],
+            actions[p.rows],
+            lengths[p.rows],
+            None if truth is None else truth[p.rows],
+            resets_itself,
+            time_limit,
+        )
+        for p in parts
+    ]
     if len(loops) == 1:
         yield from loops[0]
     else:
         with one_thread():
             take_turns(loops, threads)
-    return Batch(states, actions, lengths), sorted(cut for part in parts for cut in part.cuts)
+    return Batch(states, actions, lengths, truth), sorted(cut for part in parts for cut in part.cuts)
 
 
 def warn_of(cuts: list[Cut]) -> None:
@@ -184,13 +181,16 @@ class _Part:
 
     def sample(
         self,
-        states: NDArray[np.float64],
+        states: NDArray[Any],
         actions: NDArray[np.float32],
         lengths: NDArray[np.int64],
+        truth: NDArray[np.float64] | None,
         resets_itself: bool,
         time_limit: float,
     ) -> Iterator[None]:
-        """Fill states (R, T+1, S) from the start in states[:, 0], actions (R, T, A) and lengths (R,): a step a turn."""
+        """Fill states (R, T+1, S) from the start in states[:, 0], actions (R, T, A), lengths (R,) and truth (R, T+1, G)
+        where there is any: a step a turn.
+        """
         shape, first = states[:, 0].shape, self.first
         obs, alive = states[:, 0].copy(), np.ones(shape[0], dtype=bool)
         for t in range(actions.shape[1]):
@@ -199,7 +199,9 @@ class _Part:
             obs, _, terminated, truncated, diverged, info = checked_step(  # the reward is never read
                 self.step, actions[:, t], shape, call, remedy=REMEDY, time_limit=time_limit, alive=alive, first=first
             )
-            states[:, t + 1] = obs = obs.astype(np.float64, copy=False)
+            states[:, t + 1] = obs = obs.astype(states.dtype, copy=False)
+            if truth is not None:
+                truth[:, t + 1] = true_states(info, truth[:, t + 1].shape, call)
             if diverged is not None:
                 broken = alive & diverged
                 for i in np.flatnonzero(broken):
@@ -276,7 +278,7 @@ def _among(obs: NDArray[np.float64], place: slice, count: int) -> NDArray[np.flo
     """`obs` (R, S) in the `place` of (count, S) rows, the others 0; itself where there are no others."""
     if len(obs) == count:
         return obs
-    padded = np.zeros((count, *obs.shape[1:]))
+    padded = np.zeros((count, *obs.shape[1:]), dtype=obs.dtype)
     padded[place] = obs
     return padded
 
