@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +55,15 @@ class Batch:
     def first(self, steps: int) -> Batch:
         """The same trajectories, cut after `steps` steps."""
         return Batch(self.states[:, : steps + 1], self.actions[:, :steps], np.minimum(self.lengths, steps))
+
+    def part(self, rows: slice) -> Batch:
+        """The trajectories in `rows` alone."""
+        return Batch(self.states[rows], self.actions[rows], self.lengths[rows])
+
+    @staticmethod
+    def joined(batches: Sequence[Batch]) -> Batch:
+        """Batches of one horizon, one after the other."""
+        return Batch(*(np.concatenate([getattr(b, n) for b in batches]) for n in ("states", "actions", "lengths")))
 
     def visited(self, *, include_start: bool = False) -> NDArray[np.bool_]:
         """(M, T) mask of the steps taken; with `include_start`, (M, T+1) mask of the states seen."""

@@ -105,8 +105,7 @@ class RaySampler:
         shards = Rows.shards(num_envs, self.size)
         found: list[Shard] = self.crew.map(draw, order, shards, environments.time_limit)
         warn_of(sorted(cut for _, cuts in found for cut in cuts))
-        batches = [batch for batch, _ in found]
-        return Batch(*(np.concatenate([getattr(b, n) for b in batches]) for n in ("states", "actions", "lengths")))
+        return Batch.joined([batch for batch, _ in found])
 
     def map(self, function: Callable[[Any, slice], Any], shared: Any, pieces: Sequence[slice]) -> list[Any]:
         """function(shared, piece) of each piece, in their order, by the actors."""

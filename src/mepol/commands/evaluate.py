@@ -72,7 +72,8 @@ def command(arguments: list[str]) -> None:
         for name in parsed.yardstick:
             records[run.path] |= Run(run).yardstick(name, which=parsed.which, seed=parsed.seed)
     groups = {
-        group.title: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage")) for group in found
+        group.title: aggregate([records[run.path] for run in group.runs], _measures(records[group.runs[0].path]))
+        for group in found
     }
     if parsed.json:
         unlike = {"warning": measured.warning} if measured.warning else {}
@@ -93,11 +94,18 @@ def _record(run: Run, trajectories: int, seed: int, asked: dict[str, Any]) -> di
     return {**head, **_flat(found)}
 
 
+def _measures(record: dict[str, Any]) -> tuple[str, ...]:
+    """What is aggregated over seeds; the index in each world, too, where there are several."""
+    return (*MEASURES, "coverage", *(name for name in record if name.startswith("index[")))
+
+
 def _flat(assessment: Assessment) -> dict[str, Any]:
-    """The measures of an assessment under one name each; those of a further pair carry its text."""
+    """The measures of an assessment under one name each; of a further pair, or of one world, they carry its name."""
     flat = {k: v for k, v in dataclasses.asdict(assessment.evaluation).items() if k != "visits" and v is not None}
     for text, cells in assessment.pairs.items():
         flat |= {f"{name}[{text}]": value for name in CELLS if (value := getattr(cells, name)) is not None}
+    for world, own in assessment.worlds.items() if len(assessment.worlds) > 1 else ():
+        flat |= {f"{name}[{world}]": value for name, value in _flat(own).items() if name in ("index", *CELLS)}
     if assessment.horizons:
         flat["horizons"] = [dataclasses.asdict(row) for row in assessment.horizons]
     if (mixing := assessment.mixing) is not None:
