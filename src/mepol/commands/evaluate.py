@@ -104,8 +104,9 @@ def _flat(assessment: Assessment) -> dict[str, Any]:
     flat = {k: v for k, v in dataclasses.asdict(assessment.evaluation).items() if k != "visits" and v is not None}
     for text, cells in assessment.pairs.items():
         flat |= {f"{name}[{text}]": value for name in CELLS if (value := getattr(cells, name)) is not None}
+    shown = ("particles", "index", *CELLS)
     for world, own in assessment.worlds.items() if len(assessment.worlds) > 1 else ():
-        flat |= {f"{name}[{world}]": value for name, value in _flat(own).items() if name in ("index", *CELLS)}
+        flat |= {f"{name}[{world}]": value for name, value in _flat(own).items() if name in shown}
     if assessment.horizons:
         flat["horizons"] = [dataclasses.asdict(row) for row in assessment.horizons]
     if (mixing := assessment.mixing) is not None:
@@ -129,8 +130,9 @@ def _ends(interval: Any) -> dict[str, float | None]:
 def _print_record(record: dict[str, Any], *, named: bool) -> None:
     table = Table("measure", "value", "particles", title=record["run"] if named else None)
     for name, value in record.items():
-        if name not in ("run", "which", "seed", "trajectories", "particles", "horizons"):
-            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(record["particles"]))
+        if name not in ("run", "which", "seed", "trajectories", "horizons") and not name.startswith("particles"):
+            rests_on = record.get(f"particles{name[name.find('[') :]}", record["particles"])  # of a world, on its own
+            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(rests_on))
     for row in record.get("horizons", ()):
         table.add_row(f"H(d_h), h = {row['h']}", f"{row['step_entropy']:.4f}", str(row["step_particles"]))
         table.add_row(f"average to h = {row['h']}", f"{row['average_entropy']:.4f}", str(row["average_particles"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -82,24 +82,22 @@ class ExploreArguments:
 
 def command(arguments: list[str]) -> None:
     """Explore, show how it goes, and say where everything is."""
-    several = "--envs" in arguments or any(argument.startswith("--envs=") for argument in arguments)
-    unnamed = not arguments or arguments[0].startswith("-")
-    if unnamed and not several:
-        if arguments and arguments[0] in ("-h", "--help", "--help-all"):
-            stdout.print(_presets())
-            return
+    named = bool(arguments) and not arguments[0].startswith("-")
+    if arguments and arguments[0] in ("-h", "--help", "--help-all"):
+        stdout.print(_presets())
+        return
+    prog = " ".join(["mepol explore", *arguments[:named]])
+    choices, rest = parse_some(Choices, arguments[named:], prog)
+    if not named and not choices.envs:
         raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
-    given_name = None if unnamed else arguments[0]
-    prog = " ".join(["mepol explore", *arguments[: 0 if unnamed else 1]])
-    choices, rest = parse_some(Choices, arguments[0 if unnamed else 1 :], prog)
-    name = choices.envs if given_name is None else given_name
+    name = arguments[0] if named else choices.envs
+    how: Any = {"explorer": choices.explorer, "quick": choices.fast, "paper_rule": choices.paper_rule}
     if choices.envs:
-        how = {"explorer": choices.explorer, "quick": choices.fast, "paper_rule": choices.paper_rule}
-        default = starting_worlds(choices.envs, given_name, **how)
+        default = starting_worlds(choices.envs, name if named else None, **how)
     elif name.endswith(".toml"):
         default = _from_file(name, choices)
     else:
-        default = starting_config(name, explorer=choices.explorer, quick=choices.fast, paper_rule=choices.paper_rule)
+        default = starting_config(name, **how)
     if choices.help or choices.help_all:
         stdout.print(_help(f"{prog} [--flag VALUE ...]", default, everything=choices.help_all))
         return
@@ -148,17 +146,8 @@ def _where(config: ExploreConfig) -> str:
 
 def _presets() -> str:
     names = [f"  {name:<23} {entry.summary}" for name, entry in PRESETS.items()]
-    return "\n".join(
-        [
-            f"usage: {USAGE}",
-            f"       {SEVERAL}",
-            WHAT,
-            "",
-            *names,
-            "",
-            "`mepol explore gridworld --help` shows its settings.",
-        ]
-    )
+    usage = f"usage: {USAGE}\n       {SEVERAL}"
+    return "\n".join([usage, WHAT, "", *names, "", "`mepol explore gridworld --help` shows its settings."])
 
 
 def _help(usage: str, default: ExploreConfig, *, everything: bool) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
 from mepol.algorithm.batch import Batch
@@ -106,15 +107,15 @@ def _require_alike(env: VectorEnv[Any, Any, Any], domain: Domain, name: str, fir
     """EnvironmentFault unless the world `name` has the spaces and the names of coordinates that `first` has."""
     try:
         check_same_spaces(env, domain.space, (domain.action_dim,), domain.choices)
-        ends = getattr(env.single_action_space, "low", None), getattr(env.single_action_space, "high", None)
-        own = (domain.action_low, domain.action_high)
-        if domain.choices is None and not all(map(np.array_equal, ends, own)):
+        actions = env.single_action_space
+        own = np.stack([domain.action_low, domain.action_high])
+        if isinstance(actions, Box) and not np.array_equal(np.stack([actions.low, actions.high]), own):
             raise EnvironmentFault(f"the environment changed its action space to {env.single_action_space}")
-    except EnvironmentFault as fault:
+    except EnvironmentFault:
         if not first:  # then it is the run that began with another
             raise
         spaces = f"{env.single_observation_space} and {env.single_action_space}"
         raise EnvironmentFault(
             f"the worlds {first!r} and {name!r} differ in their spaces: {name!r} has {spaces}, and {first!r} "
             f"{domain.space} and {domain.action_space}; one policy needs the same in all"
-        ) from fault
+        ) from None
