@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.epoch import DOMAINS, PARTS, Timing, bench_domain
 from bench.growth import SWEEPS, Growth, Point, bench_growth
 from bench.memory import CASES, Peak, bench_memory, peak_memory
+from bench.worlds import bench_worlds
 
 __all__ = [
     "CASES",
@@ -18,5 +19,6 @@ __all__ = [
     "bench_domain",
     "bench_growth",
     "bench_memory",
+    "bench_worlds",
     "peak_memory",
 ]

@@ -27,6 +27,7 @@ from bench import (
     bench_domain,
     bench_growth,
     bench_memory,
+    bench_worlds,
     peak_memory,
 )
 from bench.picture import draw_growth
@@ -43,8 +44,9 @@ TIMED = {"epoch": PARTS, "sampling": ("sampling",), "knn": ("neighbours",), "all
 class BenchArguments:
     """What an epoch costs: seconds at the paper's settings beside floors of the same run, growth, and memory."""
 
-    what: tyro.conf.Positional[Literal["epoch", "sampling", "knn", "growth", "memory", "all"]] = "epoch"
-    """All parts of an epoch or one of them; how they grow with their sizes; the peak of memory; or all of that."""
+    what: tyro.conf.Positional[Literal["epoch", "sampling", "knn", "worlds", "growth", "memory", "all"]] = "epoch"
+    """All parts of an epoch or one of them; an epoch of several environments beside a plain one; how they grow with
+    their sizes; the peak of memory; or all of that."""
     domains: tuple[str, ...] = DOMAINS
     """Presets to time."""
     repetitions: int = 5
@@ -120,6 +122,9 @@ def _measure(parsed: BenchArguments) -> Found:
         for name in parsed.domains if parsed.what in TIMED else ():
             status.update(f"timing {name}")
             timings += bench_domain(name, TIMED[parsed.what], repetitions=parsed.repetitions)
+        if parsed.what in ("epoch", "worlds", "all"):
+            status.update("timing several environments")
+            timings.append(bench_worlds(repetitions=parsed.repetitions))
         growths = [
             bench_growth(
                 name, budget=parsed.seconds, report=lambda p: status.update(f"{p.sweep} = {p.size}: {p.part} done")
