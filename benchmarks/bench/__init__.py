@@ -6,6 +6,7 @@ from bench.epoch import DOMAINS, PARTS, Timing, bench_domain
 from bench.finetune import ENTROPY_CASES, bench_entropy
 from bench.growth import SWEEPS, Growth, Point, bench_growth
 from bench.memory import CASES, Peak, bench_memory, peak_memory
+from bench.worlds import bench_worlds
 
 __all__ = [
     "CASES",
@@ -21,5 +22,6 @@ __all__ = [
     "bench_entropy",
     "bench_growth",
     "bench_memory",
+    "bench_worlds",
     "peak_memory",
 ]

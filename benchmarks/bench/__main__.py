@@ -29,6 +29,7 @@ from bench import (
     bench_entropy,
     bench_growth,
     bench_memory,
+    bench_worlds,
     peak_memory,
 )
 from bench.picture import draw_growth
@@ -45,9 +46,11 @@ TIMED = {"epoch": PARTS, "sampling": ("sampling",), "knn": ("neighbours",), "all
 class BenchArguments:
     """What an epoch costs: seconds at the paper's settings beside floors of the same run, growth, and memory."""
 
-    what: tyro.conf.Positional[Literal["epoch", "sampling", "knn", "growth", "memory", "finetune", "all"]] = "epoch"
-    """All parts of an epoch or one of them; how they grow with their sizes; the peak of memory; what the entropy
-    reward adds to an iteration of fine-tuning; or all of that."""
+    what: tyro.conf.Positional[Literal["epoch", "sampling", "knn", "worlds", "growth", "memory", "finetune", "all"]] = (
+        "epoch"
+    )
+    """All parts of an epoch or one of them; an epoch of several environments beside a plain one; how they grow with
+    their sizes; the peak of memory; what the entropy reward adds to an iteration of fine-tuning; or all of that."""
     domains: tuple[str, ...] = DOMAINS
     """Presets to time."""
     repetitions: int = 5
@@ -126,6 +129,9 @@ def _measure(parsed: BenchArguments) -> Found:
         for task, kind in ENTROPY_CASES if everything or parsed.what == "finetune" else ():
             status.update(f"timing {task} with {kind} entropy")
             timings.append(bench_entropy(task, kind, repetitions=parsed.repetitions))
+        if parsed.what in ("epoch", "worlds", "all"):
+            status.update("timing several environments")
+            timings.append(bench_worlds(repetitions=parsed.repetitions))
         growths = [
             bench_growth(
                 name, budget=parsed.seconds, report=lambda p: status.update(f"{p.sweep} = {p.size}: {p.part} done")

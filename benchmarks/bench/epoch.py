@@ -103,7 +103,7 @@ def bench_domain(
 def alternate(
     domain: str, part: str, work: Callable[[], object], floor: Callable[[], object], repetitions: int
 ) -> Timing:
-    """Time `work` and its `floor` in turn, so many times each."""
+    """Time `work` and `floor` in turn, so that a busy moment of the machine meets both."""
     pairs = [(seconds(work), seconds(floor)) for _ in range(repetitions + 1)][1:]  # the first one warms up
     ours, floors = ([pair[i] for pair in pairs] for i in (0, 1))
     return Timing(

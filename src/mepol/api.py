@@ -38,7 +38,7 @@ Place = str | Path
 
 
 def explore(
-    what: Any,
+    what: Any = None,
     *,
     fast: bool = False,
     out: Place | None = None,
@@ -58,7 +58,8 @@ def explore(
     out: new directory of the run; by default a temporary one, which is named. features: what the entropy is of, as
     text (`"x,y"`, `"0:7"`) or as a function (N, S) states -> (N, D). callbacks: called after each epoch
     (`mepol.StopAt`). settings: any setting by its name (`k=10`, `horizon=400`, `hidden=(64, 64)`), and as objects
-    `rule`, `policy`, `explorer`, `objective` (docs/guide/extending.md), `sampler` (docs/guide/scale.md).
+    `rule`, `policy`, `explorer`, `objective` (docs/guide/extending.md), `sampler` (docs/guide/scale.md). `envs`, a TOML
+    file or tables, are several environments beside `what` or alone, and `risk` is their alpha (docs/method/worlds.md).
 
     Whatever stops it, `mepol.resume(path)` goes on from its last checkpoint, to the same bits.
 

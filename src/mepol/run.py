@@ -17,9 +17,10 @@ from mepol.algorithm.batch import Batch
 from mepol.elsewhere.export import export_run
 from mepol.envs.domain import Domain
 from mepol.errors import MepolError, PolicyFileError
-from mepol.evaluation.assess import Assessment, Protocol, assess
+from mepol.evaluation.assess import Assessment, Protocol
 from mepol.evaluation.yardsticks import find_yardstick
 from mepol.exploration.workshop import Given
+from mepol.exploration.worlds.anew import assess_anew
 from mepol.runs.directory import RunDirectory
 from mepol.runs.domain import load_domain
 from mepol.runs.files import write_bytes
@@ -162,8 +163,7 @@ class Run:
         """
         changes = {name: value for name, value in protocol.items() if value is not None}
         wanted = dataclasses.replace(self.protocol, trajectories=trajectories, **changes)
-        with self.working(trajectories) as env:
-            return assess(self.load(which), env, self.domain, wanted, seed=stream(seed, Stream.FRESH))
+        return assess_anew(self.directory, self.given, self.domain, self.load(which), wanted, seed)
 
     def yardstick(self, name: str, *, which: str = "last", seed: int = 0) -> dict[str, float]:
         """Measure the policy `which` by a yardstick of the field: `metra`, `single-trial` (docs/method/evaluation.md).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import PARTS, bench_domain
+from bench import PARTS, bench_domain, bench_worlds, worlds
 from mepol.errors import ConfigError
 
 
@@ -19,3 +19,11 @@ def test_every_part_is_timed_beside_its_floor() -> None:
 def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(ConfigError, match="no preset"):
         bench_domain("moutain")
+
+
+def test_an_epoch_of_several_environments_is_timed_beside_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"trajectories": 10, "horizon": 20, "k": 4, "max_steps": 1, "hidden": (8,), "zero_mean_steps": 0}
+    monkeypatch.setattr(worlds, "SIZE", {**small, "max_entropy_drop": 1000.0})
+    timing = bench_worlds(repetitions=1)
+    assert timing.domain == "gridworld-slope"
+    assert timing.ratio == timing.seconds / timing.floor > 0

@@ -10,6 +10,7 @@ pytest.importorskip("mujoco")
 from mepol.envs import ant_maze
 from mepol.envs.ant import AntVectorEnv
 from mepol.envs.ant_maze import AntMazeVectorEnv
+from mepol.errors import EnvironmentFault
 
 
 def cell(x: float, y: float) -> str:
@@ -69,3 +70,19 @@ def test_walls_stop_an_ant_thrown_in_any_direction_even_high_up(height):
     assert left > 0  # the same throw does leave when nothing stands in the way
     plane.close()
     maze.close()
+
+
+def test_the_second_maze_is_the_first_in_a_mirror():
+    upright, mirrored = ant_maze.MAZES["upright"], ant_maze.MAZES["mirrored"]
+    assert mirrored != upright
+    assert mirrored[3][3] == "S"
+    boxes = {(-x, y, hx, hy) for (x, y), (hx, hy) in ant_maze.walls(upright)}
+    assert {(x, y, hx, hy) for (x, y), (hx, hy) in ant_maze.walls(mirrored)} == boxes
+    env = AntMazeVectorEnv(1, maze="mirrored")
+    assert env.model.ngeom == AntMazeVectorEnv(1).model.ngeom
+    places = {tuple(p) for p in np.round(env.reachable((0, 1)), 3)}
+    assert places == {(-x, y) for x, y in np.round(ant_maze.free_places((0, 1), upright), 3)}
+    assert env.reachable((0, 2)) is None
+    env.close()
+    with pytest.raises(EnvironmentFault, match="maze = 'other' is not possible: it must be one of upright, mirrored"):
+        AntMazeVectorEnv(1, maze="other")

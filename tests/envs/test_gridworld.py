@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mepol.envs.gridworld import ENTROPY_CEILING, FREE_AREA, GridWorldVectorEnv, blocked
+from mepol.envs.terrain import LAYOUTS, STEEP
 from mepol.errors import EnvironmentFault
 
 STEP = float(np.float32(0.2))
@@ -192,3 +193,61 @@ def test_the_agent_is_drawn_where_it_is() -> None:
 def test_another_render_mode_is_refused() -> None:
     with pytest.raises(EnvironmentFault, match="render_mode = 'human'"):
         GridWorldVectorEnv(1, "human")
+
+
+# --- Other worlds ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_every_layout_leaves_the_start_free_and_all_of_it_can_be_reached(layout: str) -> None:
+    """By a flood over points 0.1 apart, nearer than any move reaches."""
+    line = np.arange(-59, 60) / 10
+    lattice = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1)
+    free = ~blocked(lattice.reshape(-1, 2), LAYOUTS[layout]).reshape(len(line), len(line))
+    assert free[:20, :20].all()
+    seen, edge = np.zeros_like(free), [(0, 0)]
+    while edge:
+        i, j = edge.pop()
+        if 0 <= i < len(line) and 0 <= j < len(line) and free[i, j] and not seen[i, j]:
+            seen[i, j] = True
+            edge += [(i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1)]
+    np.testing.assert_array_equal(seen, free)
+    env = GridWorldVectorEnv(1, layout=layout)
+    assert not blocked(env.reachable((0, 1)), LAYOUTS[layout]).any()
+    assert len(env.reachable((0, 1))) * 0.02**2 == pytest.approx(144 - AREAS[layout], rel=0.01)
+
+
+AREAS = {"rooms": 43.75, "open": 0.0, "block": 25.0, "bars": 19.0, "columns": 19.0}  # of the walls, by hand
+
+
+@pytest.mark.parametrize(
+    ("slope", "drift"), [("north", (0, 1)), ("south", (0, -1)), ("east", (1, 0)), ("west", (-1, 0))]
+)
+def test_a_slope_moves_by_its_drift_and_walls_stop_it(slope: str, drift: tuple[int, int]) -> None:
+    env = GridWorldVectorEnv(2, slope=slope)
+    env.reset(seed=0)
+    env._position = np.array([[4.0, 4.0], [4.0, -4.0]])
+    before = env.observe()
+    after, *_ = env.step(np.array([[0.1, -0.1], [0.0, 0.0]]))
+    np.testing.assert_allclose(after - before, np.array([[0.1, -0.1], [0.0, 0.0]]) + np.multiply(drift, STEEP))
+    for _ in range(400):
+        env.step(np.zeros((2, 2)))
+    ends = env.observe()
+    assert not blocked(ends).any()
+    np.testing.assert_array_equal(env.step(np.zeros((2, 2)))[0], ends)  # at the wall it stays
+
+
+def test_a_flat_plane_is_the_paper_s_to_the_bit() -> None:
+    envs = GridWorldVectorEnv(3), GridWorldVectorEnv(3, layout="rooms", slope="flat")
+    rng = np.random.default_rng(0)
+    for env in envs:
+        env.reset(seed=1)
+    for _ in range(50):
+        actions = rng.uniform(-0.2, 0.2, (3, 2))
+        np.testing.assert_array_equal(*(env.step(actions)[0] for env in envs))
+
+
+def test_worlds_that_are_not_there_are_named() -> None:
+    for wrong in ({"layout": "maze"}, {"slope": "up"}):
+        with pytest.raises(EnvironmentFault, match="is not possible: it must be one of"):
+            gymnasium.make("mepol/GridWorld-v0", **wrong)

@@ -17,6 +17,7 @@ from mepol import errors
 from mepol.cli import COMMANDS
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.rows import MetricsRow, StepRow
+from mepol.exploration.worlds.measures import WorldRow
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.rows import FinetuneRow
 from mepol.settings import describe
@@ -74,7 +75,7 @@ def test_the_reference_has_everything(tmp_path: Path) -> None:
 
 
 def test_every_column_is_explained() -> None:
-    pages = {"reference/metrics.md": (MetricsRow, StepRow), "method/finetune.md": (FinetuneRow,)}
+    pages = {"reference/metrics.md": (MetricsRow, StepRow, WorldRow), "method/finetune.md": (FinetuneRow,)}
     for page, rows in pages.items():
         text = (DOCS / page).read_text()
         columns = [field.name for row in rows for field in dataclasses.fields(row)]

@@ -88,6 +88,17 @@ def test_a_stranger_s_study_loads_no_file(
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize("settings", ["", '[settings]\nwrappers = ["walk.py:Walk"]\n'])
+def test_a_stranger_s_class_of_environments_loads_no_file(
+    settings: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = "mepol/GridWorld-v0" if settings else "walk.py:Walk"
+    Path("worlds.toml").write_text(f'{settings}[[world]]\nenv = "{env}"\nprobability = 1.0\n')
+    assert main(["explore", "gridworld", "--envs", "worlds.toml", "--out", "out"]) == 1
+    assert "MEPOL_MODULES" in capsys.readouterr().err
+    assert not Path("walk.loaded").exists()
+
+
 def test_what_calibrate_wrote_for_one_s_own_file_is_taken(home: Path) -> None:
     assert main(["calibrate", "walk.py:Walk", "--horizon", "30", "--write", "own.toml"]) == 0
     (config,) = read_study(Path("own.toml")).variants.values()

@@ -42,6 +42,7 @@ from mepol.algorithm.landscape import KnnLandscape, Landscape
 from mepol.algorithm.loop import Epoch, Iterate, ascend, climb_by_importance, importance_weights, mepol
 from mepol.algorithm.policy import GaussianPolicy, Policy, Stateful
 from mepol.algorithm.rules import RULES
+from mepol.algorithm.tail import TailLandscape, tail_weights
 
 __all__ = [
     "RULES",
@@ -63,6 +64,7 @@ __all__ = [
     "Rule",
     "Stateful",
     "Step",
+    "TailLandscape",
     "Undo",
     "Watch",
     "ascend",
@@ -71,4 +73,5 @@ __all__ = [
     "importance_weights",
     "make_optimiser",
     "mepol",
+    "tail_weights",
 ]

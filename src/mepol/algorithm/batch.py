@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,17 @@ class Batch:
     def placed(self) -> NDArray[Any]:
         """(M, T+1, G) what says where a trajectory was: the true states where they are known, else those observed."""
         return self.states if self.truth is None else self.truth
+
+    def part(self, rows: slice) -> Batch:
+        """The trajectories in `rows` alone."""
+        return Batch(self.states[rows], self.actions[rows], self.lengths[rows])
+
+    @staticmethod
+    def joined(batches: Sequence[Batch]) -> Batch:
+        """Batches of one horizon, one after the other."""
+        whole = [np.concatenate([getattr(b, n) for b in batches]) for n in ("states", "actions", "lengths")]
+        truths = [batch.truth for batch in batches if batch.truth is not None]
+        return Batch(whole[0], whole[1], whole[2], np.concatenate(truths) if truths else None)
 
     def visited(self, *, include_start: bool = False) -> NDArray[np.bool_]:
         """(M, T) mask of the steps taken; with `include_start`, (M, T+1) mask of the states seen."""

@@ -106,10 +106,7 @@ class RaySampler:
         shards = Rows.shards(num_envs, self.size)
         found: list[Shard] = self.crew.map(draw, order, shards, environments.time_limit)
         warn_of(sorted(cut for _, cuts in found for cut in cuts))
-        batches = [batch for batch, _ in found]
-        whole = [np.concatenate([getattr(b, n) for b in batches]) for n in ("states", "actions", "lengths")]
-        truths = [batch.truth for batch in batches if batch.truth is not None]
-        return Batch(whole[0], whole[1], whole[2], np.concatenate(truths) if truths else None)
+        return Batch.joined([batch for batch, _ in found])
 
     def map(self, function: Callable[[Any, slice], Any], shared: Any, pieces: Sequence[slice]) -> list[Any]:
         """function(shared, piece) of each piece, in their order, by the actors."""

@@ -72,7 +72,7 @@ def command(arguments: list[str]) -> None:
         for name in parsed.yardstick:
             records[run.path] |= Run(run).yardstick(name, which=parsed.which, seed=parsed.seed)
     groups = {
-        group.title: aggregate([records[run.path] for run in group.runs], (*MEASURES, "coverage", "true_index"))
+        group.title: aggregate([records[run.path] for run in group.runs], _measures(records[group.runs[0].path]))
         for group in found
     }
     if parsed.json:
@@ -94,11 +94,19 @@ def _record(run: Run, trajectories: int, seed: int, asked: dict[str, Any]) -> di
     return {**head, **_flat(found)}
 
 
+def _measures(record: dict[str, Any]) -> tuple[str, ...]:
+    """What is aggregated over seeds; the index in each world, too, where there are several."""
+    return (*MEASURES, "coverage", "true_index", *(name for name in record if name.startswith("index[")))
+
+
 def _flat(assessment: Assessment) -> dict[str, Any]:
-    """The measures of an assessment under one name each; those of a further pair carry its text."""
+    """The measures of an assessment under one name each; of a further pair, or of one world, they carry its name."""
     flat = {k: v for k, v in dataclasses.asdict(assessment.evaluation).items() if k != "visits" and v is not None}
     for text, cells in assessment.pairs.items():
         flat |= {f"{name}[{text}]": value for name in CELLS if (value := getattr(cells, name)) is not None}
+    shown = ("particles", "index", *CELLS)
+    for world, own in assessment.worlds.items() if len(assessment.worlds) > 1 else ():
+        flat |= {f"{name}[{world}]": value for name, value in _flat(own).items() if name in shown}
     if assessment.horizons:
         flat["horizons"] = [dataclasses.asdict(row) for row in assessment.horizons]
     if (mixing := assessment.mixing) is not None:
@@ -122,8 +130,9 @@ def _ends(interval: Any) -> dict[str, float | None]:
 def _print_record(record: dict[str, Any], *, named: bool) -> None:
     table = Table("measure", "value", "particles", title=record["run"] if named else None)
     for name, value in record.items():
-        if name not in ("run", "which", "seed", "trajectories", "particles", "horizons"):
-            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(record["particles"]))
+        if name not in ("run", "which", "seed", "trajectories", "horizons") and not name.startswith("particles"):
+            rests_on = record.get(f"particles{name[name.find('[') :]}", record["particles"])  # of a world, on its own
+            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), str(rests_on))
     for row in record.get("horizons", ()):
         table.add_row(f"H(d_h), h = {row['h']}", f"{row['step_entropy']:.4f}", str(row["step_particles"]))
         table.add_row(f"average to h = {row['h']}", f"{row['average_entropy']:.4f}", str(row["average_particles"]))

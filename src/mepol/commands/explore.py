@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -21,9 +21,11 @@ from mepol.exploration.drive import explore
 from mepol.exploration.explorers import explorer_kind
 from mepol.exploration.presets import PRESETS, starting_config
 from mepol.exploration.study import read_study
+from mepol.exploration.worlds.start import starting_worlds
 from mepol.settings import Described, describe, with_settings
 
 USAGE = "mepol explore PRESET|ENV_ID|FILE.toml [--fast] [--explorer NAME] [--flag VALUE ...] [--out DIR] [--verbose]"
+SEVERAL = "mepol explore [PRESET|ENV_ID] --envs FILE.toml [--risk ALPHA] [--flag VALUE ...]"
 WHAT = "Learn one policy that covers the environment's states evenly, without any reward."
 COMMON = (
     *("fast", "explorer", "seed", "epochs", "horizon", "trajectories", "features", "k", "kl_threshold"),
@@ -38,6 +40,7 @@ GROUPS = {
     "critic": "the critic (with --rule advantage)",
     "policy": "the policy",
     "evaluation": "its evaluation",
+    "worlds": "several environments (with --envs)",
     "machine": "the machine (changes no number)",
     "rival": "the explorer's own",
 }
@@ -58,6 +61,8 @@ class Choices:
     """What the policy sees: the state, or of GridWorld and MountainCar a small picture of it."""
     encoder: Literal["none", "random"] = "none"
     """For environments whose observations are pictures: take the entropy of an embedding by a frozen random network."""
+    envs: str = ""
+    """A TOML file of several environments with their probabilities, in the place of the one (docs/method/worlds.md)."""
     help: Annotated[bool, tyro.conf.arg(aliases=["-h"])] = False
     """The settings that people use."""
     help_all: bool = False
@@ -81,24 +86,25 @@ class ExploreArguments:
 
 def command(arguments: list[str]) -> None:
     """Explore, show how it goes, and say where everything is."""
-    if not arguments or arguments[0].startswith("-"):
-        if arguments and arguments[0] in ("-h", "--help", "--help-all"):
-            stdout.print(_presets())
-            return
+    named = bool(arguments) and not arguments[0].startswith("-")
+    if arguments and arguments[0] in ("-h", "--help", "--help-all"):
+        stdout.print(_presets())
+        return
+    prog = " ".join(["mepol explore", *arguments[:named]])
+    choices, rest = parse_some(Choices, arguments[named:], prog)
+    if not named and not choices.envs:
         raise ConfigError(f"explore needs a preset or an environment id first; presets: {', '.join(PRESETS)}")
-    name, prog = arguments[0], f"mepol explore {arguments[0]}"
-    choices, rest = parse_some(Choices, arguments[1:], prog)
-    if name.endswith(".toml"):
+    name = arguments[0] if named else choices.envs
+    how: Any = {
+        **{"explorer": choices.explorer, "quick": choices.fast, "paper_rule": choices.paper_rule},
+        **{"observations": choices.observations, "encoder": choices.encoder},
+    }
+    if choices.envs:
+        default = starting_worlds(choices.envs, name if named else None, **how)
+    elif name.endswith(".toml"):
         default = _from_file(name, choices)
     else:
-        default = starting_config(
-            name,
-            explorer=choices.explorer,
-            quick=choices.fast,
-            paper_rule=choices.paper_rule,
-            observations=choices.observations,
-            encoder=choices.encoder,
-        )
+        default = starting_config(name, **how)
     if choices.help or choices.help_all:
         stdout.print(_help(f"{prog} [--flag VALUE ...]", default, everything=choices.help_all))
         return
@@ -113,7 +119,7 @@ def command(arguments: list[str]) -> None:
     )
     out = parsed.out or Path("runs") / f"{_label(name, config, choices.fast)}-seed-{config.seed}"
     kind = explorer_kind(config.explorer)
-    stdout.print(f"exploring {config.env}: {kind.describe(config)}")
+    stdout.print(f"exploring {_where(config)}: {kind.describe(config)}")
     with resumable(out, f"mepol resume {out}"), telling("epoch", kind.length(config)) as report:
         watching = parsed.watch.callbacks()
         run = explore(config, out, given=parsed.sampling.given(), callbacks=watching, report=report, tell=noting)
@@ -139,12 +145,18 @@ def _label(name: str, config: ExploreConfig, fast: bool) -> str:
     return name.replace("/", "-") + quick + ("" if config.explorer == "mepol" else f"-{config.explorer}")
 
 
+def _where(config: ExploreConfig) -> str:
+    worlds = config.worlds
+    return f"{len(worlds.envs)} worlds at risk {worlds.risk:g}" if worlds.envs else config.env
+
+
 # --- Help -----------------------------------------------------------------------------------------------------------
 
 
 def _presets() -> str:
     names = [f"  {name:<23} {entry.summary}" for name, entry in PRESETS.items()]
-    return "\n".join([f"usage: {USAGE}", WHAT, "", *names, "", "`mepol explore gridworld --help` shows its settings."])
+    usage = f"usage: {USAGE}\n       {SEVERAL}"
+    return "\n".join([usage, WHAT, "", *names, "", "`mepol explore gridworld --help` shows its settings."])
 
 
 def _help(usage: str, default: ExploreConfig, *, everything: bool) -> str:
@@ -154,7 +166,7 @@ def _help(usage: str, default: ExploreConfig, *, everything: bool) -> str:
 
 def flags(default: ExploreConfig) -> list[Described]:
     """Everything that can be typed after the name, with the settings of `default`."""
-    here = [row for row in describe(Choices) if row.name in ("fast", "paper_rule")]
+    here = [row for row in describe(Choices) if row.name in ("fast", "paper_rule", "envs")]
     here += [Described("out", "path", "runs/NAME-seed-S", "", "New directory for the run.", "command")]
     own = "An argument of the environment's construction, as KEY=VALUE; may be given several times."
     around = "A class that wraps the environment, MODULE:CLASS; may be given several times, the innermost first."
@@ -164,7 +176,7 @@ def flags(default: ExploreConfig) -> list[Described]:
         *describe(WatchArguments),
         *describe(SamplingArguments),
     ]
-    rows = [*(_in_command(row) for row in here), *describe(default)]
+    rows = [*(_in_command(row) for row in here), *(row for row in describe(default) if row.name != "envs")]
     return [row for row in rows if row.name not in ("env_kwargs", "wrappers")]
 
 

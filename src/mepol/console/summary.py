@@ -10,6 +10,7 @@ from mepol.console.screen import stdout
 from mepol.errors import MepolError
 from mepol.exploration.explorers import explorer_kind
 from mepol.exploration.workshop import open_workshop
+from mepol.exploration.worlds.measures import world_rows
 from mepol.figures.summary import Summary, summarise
 from mepol.runs.changes import changes_of
 from mepol.runs.directory import RunDirectory
@@ -40,6 +41,8 @@ def _exploration(run: Directory) -> None:
         stdout.print(f"it ends {worse}: more epochs, more trajectories or smaller steps may help")
     if None not in (first.true_index, last.true_index):
         stdout.print(f"of the true state behind the pictures {first.true_index:.3f} -> {last.true_index:.3f} nats")
+    for row in (row for row in world_rows(run) if row.epoch == last.epoch):
+        stdout.print(f"  in {row.world} (probability {row.probability:g}): index {row.index:.3f} nats")
     if first.discrete_entropy is not None:
         stdout.print(
             f"discrete entropy {first.discrete_entropy:.3f} -> {number(last.discrete_entropy)} nats an episode, "

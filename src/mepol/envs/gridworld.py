@@ -8,6 +8,8 @@ The agent starts anywhere in the lower left corner [-6, -4]^2 and chooses how fa
 0.2 each. A move that would end in a wall, or on or beyond the border, is cancelled as a whole; only the end
 point is tested. Rooms are 4.75 wide, doorways 1.0 wide and 2.5 long: the geometry of the authors' release (the
 paper's text says 5 by 5; docs/method/decisions.md, 15).
+
+Other worlds of the same size have other walls (`layout`) or a drift in every move (`slope`); terrain.py has them.
 """
 
 from __future__ import annotations
@@ -21,22 +23,14 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from mepol.envs.batched import Array, BatchedEnv, Frame, SingleEnv
+from mepol.envs.terrain import drift_of, walls_of
 
 HALF_WIDTH = 6.0
 MAX_MOVE = 0.2
 START_LOW, START_HIGH = -6.0, -4.0
 
-# Solid boxes (x0, y0, x1, y1), borders included: the centre cross and the four stubs on the outer walls.
-WALLS = np.array(
-    [
-        (-1.25, -2.5, 1.25, 2.5),
-        (-2.5, -1.25, 2.5, 1.25),
-        (3.5, -1.25, 6.0, 1.25),
-        (-6.0, -1.25, -3.5, 1.25),
-        (-1.25, 3.5, 1.25, 6.0),
-        (-1.25, -6.0, 1.25, -3.5),
-    ]
-)
+WALLS = walls_of("rooms")
+"""(W, 4) solid boxes (x0, y0, x1, y1) of the four rooms, borders included."""
 
 FREE_AREA = (2 * HALF_WIDTH) ** 2 - (2.5 * 5.0 + 2 * 1.25 * 2.5) - 4 * 2.5 * 2.5
 """Area that the agent can reach: 100.25."""
@@ -44,28 +38,33 @@ ENTROPY_CEILING = math.log(FREE_AREA)
 """Differential entropy of the uniform distribution over it: 4.608 nats."""
 
 
-def blocked(position: Array) -> NDArray[np.bool_]:
-    """(M, 2) points -> (M,) whether each lies in a wall, or on or beyond the border."""
-    low, high = WALLS[:, :2], WALLS[:, 2:]
+def blocked(position: Array, walls: Array = WALLS) -> NDArray[np.bool_]:
+    """(M, 2) points -> (M,) whether each lies in one of `walls` (W, 4), or on or beyond the border."""
+    low, high = walls[:, :2], walls[:, 2:]
     p = position[:, None, :]
     in_wall = np.any(np.all((p >= low) & (p <= high), axis=2), axis=1)
     return np.asarray(in_wall | np.any(np.abs(position) >= HALF_WIDTH, axis=1))
 
 
 @functools.cache
-def free_points(spacing: float = 0.02) -> Array:
-    """(P, 2) the points of a square lattice that lie in no wall."""
+def free_points(spacing: float = 0.02, layout: str = "rooms") -> Array:
+    """(P, 2) the points of a square lattice that lie in no wall of the layout."""
     line = np.arange(-HALF_WIDTH + spacing / 2, HALF_WIDTH, spacing)
     lattice = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
-    return np.asarray(lattice[~blocked(lattice)])
+    return np.asarray(lattice[~blocked(lattice, walls_of(layout))])
 
 
 class GridWorldVectorEnv(BatchedEnv):
-    """M agents in the four rooms; they do not see each other."""
+    """M agents in the four rooms, or in another layout, on a plane that may slope; they do not see each other."""
 
     feature_names = ("x", "y")
 
-    def __init__(self, num_envs: int = 1, render_mode: str | None = None) -> None:
+    def __init__(
+        self, num_envs: int = 1, render_mode: str | None = None, layout: str = "rooms", slope: str = "flat"
+    ) -> None:
+        self._layout, self._walls = layout, walls_of(layout)
+        drift = drift_of(slope)
+        self._drift = drift if drift.any() else None
         space = Box(-HALF_WIDTH, HALF_WIDTH, (2,), np.float64)
         super().__init__(num_envs, space, Box(-MAX_MOVE, MAX_MOVE, (2,), np.float32), render_mode)
         self._position = np.zeros((num_envs, 2))
@@ -75,9 +74,11 @@ class GridWorldVectorEnv(BatchedEnv):
         self._position[i] = rng.uniform(START_LOW, START_HIGH, 2)
 
     def advance(self, actions: Array) -> None:
-        """Move, unless the end point is blocked."""
+        """Move, downhill a little further, unless the end point is blocked."""
         target = self._position + actions
-        self._position = np.where(blocked(target)[:, None], self._position, target)
+        if self._drift is not None:
+            target += self._drift
+        self._position = np.where(blocked(target, self._walls)[:, None], self._position, target)
 
     def observe(self) -> Array:
         """(M, 2) positions."""
@@ -85,14 +86,14 @@ class GridWorldVectorEnv(BatchedEnv):
 
     def reachable(self, axes: tuple[int, int]) -> Array:
         """(P, 2) free points 0.02 apart: every one can be reached, through the hallways."""
-        return free_points()[:, list(axes)]
+        return free_points(layout=self._layout)[:, list(axes)]
 
     def picture(self, i: int) -> Frame:
         """(480, 480, 3) the map from above."""
-        return draw(self._position[i : i + 1])
+        return draw(self._position[i : i + 1], walls=self._walls)
 
 
-def draw(positions: Array, pixels: int = 480) -> Frame:
+def draw(positions: Array, pixels: int = 480, walls: Array = WALLS) -> Frame:
     """(P, 2) positions -> (pixels, pixels, 3): walls dark, start area yellow, a red dot at each position."""
     image = Image.new("RGB", (pixels, pixels), "white")
     pen = ImageDraw.Draw(image)
@@ -102,7 +103,7 @@ def draw(positions: Array, pixels: int = 480) -> Frame:
         return (x + HALF_WIDTH) * unit, (HALF_WIDTH - y) * unit
 
     pen.rectangle([*corner(START_LOW, START_HIGH), *corner(START_HIGH, START_LOW)], fill=(255, 236, 139))
-    for x0, y0, x1, y1 in WALLS:
+    for x0, y0, x1, y1 in walls:
         pen.rectangle([*corner(x0, y1), *corner(x1, y0)], fill=(52, 58, 64))
     for position in positions:
         x, y = corner(*position)
@@ -110,6 +111,6 @@ def draw(positions: Array, pixels: int = 480) -> Frame:
     return np.asarray(image)
 
 
-def gridworld(render_mode: str | None = None) -> SingleEnv:
+def gridworld(render_mode: str | None = None, layout: str = "rooms", slope: str = "flat") -> SingleEnv:
     """`mepol/GridWorld-v0` as a single environment."""
-    return SingleEnv(GridWorldVectorEnv(1, render_mode))
+    return SingleEnv(GridWorldVectorEnv(1, render_mode, layout, slope))

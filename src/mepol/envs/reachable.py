@@ -44,8 +44,6 @@ def coverage(visits: NDArray[np.int64], reachable: NDArray[np.bool_]) -> float:
 
 # --- Geometry -----------------------------------------------------------------------------------------------------
 
-TORSO = 0.25  # radius of the ant's torso, metres
-
 
 def planes(axes: tuple[int, int]) -> NDArray[np.float64]:
     """(P, 2) of GridWorld200: the four rooms for two axes of one plane; for axes of two planes their whole square."""
@@ -56,27 +54,6 @@ def planes(axes: tuple[int, int]) -> NDArray[np.float64]:
     return np.stack(np.meshgrid(along, along, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def maze(axes: tuple[int, int]) -> NDArray[np.float64] | None:
-    """(P, 2) of AntMaze's x and y: points 0.05 apart that are a torso's radius away from every wall.
-
-    A bound from above: nothing keeps the torso from being there, but whether the legs let it come so close to a wall is
-    not known.
-    """
-    from mepol.envs.ant_maze import CELL, MAP, walls  # needs MuJoCo, as whoever asks has
-
-    if set(axes) != {0, 1}:
-        return None
-    half = CELL * len(MAP) / 2
-    along = np.arange(-half, half, 0.05) + 0.025
-    points = np.stack(np.meshgrid(along, along, indexing="ij"), axis=-1).reshape(-1, 2)
-    near = np.zeros(len(points), dtype=bool)
-    for centre, size in walls():
-        gap = np.maximum(np.abs(points - np.array(centre)) - np.array(size), 0.0)
-        near |= np.hypot(gap[:, 0], gap[:, 1]) < TORSO
-    return points[~near][:, list(axes)]
-
-
 GEOMETRY: dict[str, Callable[[tuple[int, int]], NDArray[np.float64] | None]] = {
     "mepol/GridWorld200-v0": planes,
-    "mepol/AntMaze-v0": maze,
 }

@@ -61,6 +61,8 @@ class Assessment:
     pairs: dict[str, CellMeasures] = field(default_factory=dict)
     horizons: tuple[HorizonRow, ...] = ()
     mixing: Mixing | None = None
+    worlds: dict[str, Assessment] = field(default_factory=dict)
+    """In each environment by its name, where there are several; the rest is then of all (exploration/worlds)."""
 
 
 def assess(

@@ -14,6 +14,7 @@ from mepol.exploration.explorers import Kind, explorer_kind
 from mepol.exploration.presets import general, starting_config
 from mepol.exploration.seeing import seeing
 from mepol.exploration.workshop import Given
+from mepol.exploration.worlds.start import starting_worlds
 from mepol.settings import GIVEN, with_settings
 
 OBJECTS: dict[str, tuple[str, Any, Callable[[Any], str]]] = {
@@ -56,7 +57,13 @@ def configured(
                 raise ConfigError(
                     f"{name} is not possible beside explorer = {explorer!r}, which ignores it: leave it out"
                 )
-    if isinstance(what, str):
+    if (envs := changes.pop("envs", None)) is not None:
+        if what is not None and not isinstance(what, str):
+            raise ConfigError("envs are several environments by name: give them with a preset, an id, or alone")
+        config = starting_worlds(envs, what, explorer=explorer, quick=fast, paper_rule=paper_rule, **view)
+    elif what is None:
+        raise ConfigError("explore needs a preset, an environment, or envs: mepol.explore('gridworld')")
+    elif isinstance(what, str):
         config = starting_config(what, explorer=explorer, quick=fast, paper_rule=paper_rule, **view)
     else:
         objects["env"] = what

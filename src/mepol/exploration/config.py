@@ -15,11 +15,14 @@ import tyro
 from mepol.algorithm.config import AscentConfig, CriticConfig, PolicyConfig
 from mepol.envs.layout import AUTO, Coinciding, Scaling
 from mepol.envs.pixels import Seen
+from mepol.exploration.worlds.config import WorldsConfig
 from mepol.runs.machine import MachineConfig, machine_apart
-from mepol.settings import at_least, check, one_of, require, require_plain, within
+from mepol.settings import GIVEN, at_least, check, one_of, require, require_plain, within
 
 EXPLORERS: dict[str, type | None] = {}
 """Explorers, with the dataclass of their own settings (`rival`) where they have any; filled by their table."""
+EXPLORE_WORLDS = ("mepol", "random", "uniform")
+"""Those that take a class of environments."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class ExploreConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
+    worlds: WorldsConfig = field(default_factory=WorldsConfig)
     rival: Any = None  # an instance of EXPLORERS[explorer], by default with its defaults
     ceiling: float | None = None
     """Highest entropy that any policy can reach, in nats, where it is known."""
@@ -119,6 +123,7 @@ class ExploreConfig:
     def __post_init__(self) -> None:
         check(self)
         self._check_rival()
+        self._check_worlds()
         require_plain("env_kwargs", self.env_kwargs)
         particles = self.horizon * self.trajectories
         require(particles <= 10**9, "horizon x trajectories", particles, "at most 1e9 particles")
@@ -174,3 +179,24 @@ class ExploreConfig:
             object.__setattr__(self, "rival", kind())  # the way of frozen dataclasses to fill in a field
         fits = self.rival is None if kind is None else isinstance(self.rival, kind)
         require(fits, "rival", self.rival, f"a {kind.__name__}" if kind else f"None with the explorer {self.explorer}")
+
+    def _check_worlds(self) -> None:
+        """What a class of environments asks of the other settings."""
+        worlds, size = self.worlds, self.worlds.size(self.trajectories)
+        if not worlds.envs:
+            return
+        first = worlds.envs[0]
+        for name in ("env", "env_kwargs"):
+            require(getattr(self, name) == first[name], name, getattr(self, name), "that of the first world")
+        alone = "with several environments"
+        require(self.explorer in EXPLORE_WORLDS, "explorer", self.explorer, f"{', '.join(EXPLORE_WORLDS)} {alone}")
+        by_weights = self.ascent.rule == "importance" or self.ascent.rule.startswith(GIVEN)
+        require(by_weights, "rule", self.ascent.rule, f"importance {alone}: a critic cannot tell them apart")
+        require(self.objective == "knn", "objective", self.objective, f"knn {alone}")
+        require(self.encoder == "none", "encoder", self.encoder, f"'none' {alone}")
+        whole = f"a multiple of the {size} of a mini-batch (world_trajectories)"
+        require(self.trajectories % size == 0, "trajectories", self.trajectories, whole)
+        few = f"below the {size * self.horizon} particles of a mini-batch of {size} trajectories"
+        require(self.ascent.k < size * self.horizon, "k", self.ascent.k, few)
+        heads = f"a divisor of world_trajectories = {size} {alone}"
+        require(size % self.policy.policies == 0, "policies", self.policy.policies, heads)

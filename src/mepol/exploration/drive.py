@@ -13,6 +13,7 @@ from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Kind, kind_of
 from mepol.exploration.rows import EXPLORE, MetricsRow
 from mepol.exploration.workshop import NOTHING, Given, Workshop, open_workshop
+from mepol.exploration.worlds.measures import keep_worlds, rewind_worlds
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.changes import Change, changes_of, note_changes
 from mepol.runs.checkpoint import Position, restore
@@ -96,6 +97,7 @@ def resume(
         measured = {row.epoch for row in run.rows() if row.index is not None}
         best = _best_again(run, workshop) if new else None
         run.rewind(position.turn)
+        rewind_worlds(run, position.turn)
         note_changes(run, position.turn, (Change(position.turn, name, *values) for name, values in new.items()))
         if best is not None:
             run.save_policy(best, "best")
@@ -146,7 +148,9 @@ class Exploration:
         row, extra = MetricsRow(number, samples), {}
         if last or self._is_due(number):
             seed = stream(self._run.config.seed, Stream.EVALUATION, number)
-            evaluation = self._workshop.assess(self._explorer.actor(), seed).evaluation
+            found = self._workshop.assess(self._explorer.actor(), seed)
+            keep_worlds(self._run, number, found.worlds)
+            evaluation = found.evaluation
             if evaluation.visits is not None:
                 self._run.save_visits(number, evaluation.visits)
             row = with_evaluation(row, evaluation)

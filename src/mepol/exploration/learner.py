@@ -21,6 +21,7 @@ from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, Policy, one_thread
 from mepol.algorithm.population import PopulationPolicy
 from mepol.algorithm.rules import RULES
+from mepol.algorithm.tail import TailLandscape
 from mepol.envs.domain import Domain
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
@@ -95,9 +96,10 @@ class MepolExplorer(Explorer):
             if objective is not None:
                 own: Landscape = objective(batch, self.domain)
                 return own
-            landscape = search(batch, self.domain, self.config, self.workshop.workers)
+            parts = search_parts(batch, self.domain, self.config, self.workshop.workers)
+        landscape: Landscape = parts[0] if len(parts) == 1 else TailLandscape(parts, self.config.worlds.risk)
         if self.domain.floor:
-            self._coinciding = landscape.near.coinciding
+            self._coinciding = sum(part.near.coinciding for part in parts)
             if self._coinciding and not self._told:
                 self._told = True
                 self.workshop.tell(
@@ -164,6 +166,12 @@ def search(batch: Batch, domain: Domain, config: ExploreConfig, workers: Workers
     ascent = config.ascent
     near = domain.search(batch, ascent.k, eps=ascent.eps, workers=workers)
     return KnnLandscape(near, batch.discounted(ascent.state_discount))
+
+
+def search_parts(batch: Batch, domain: Domain, config: ExploreConfig, workers: Workers) -> list[KnnLandscape]:
+    """The same of each mini-batch; without several environments the batch is one."""
+    rows, size = len(batch.lengths), config.worlds.size(len(batch.lengths))
+    return [search(batch.part(slice(a, a + size)), domain, config, workers) for a in range(0, rows, size)]
 
 
 def columns_of(update: Epoch, seconds: dict[str, float], config: ExploreConfig) -> dict[str, Any]:

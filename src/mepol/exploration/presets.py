@@ -19,6 +19,7 @@ from mepol.envs.names import advice, is_known
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.seeing import picture_rows, seeing
+from mepol.exploration.worlds.shipped import SHIPPED
 from mepol.settings import Row, Rows, built, over, rows, with_settings
 
 
@@ -204,6 +205,10 @@ PRESETS: dict[str, Preset] = {
     ),
 }
 
+PRESETS |= {
+    name: Preset(shipped.summary, over(PRESETS[shipped.base].rows, *shipped.rows)) for name, shipped in SHIPPED.items()
+}
+
 # --- The same in a fraction of the time (docs/results/performance.md) -----------------------------------------------
 
 _OURS = "ours (docs/results/performance.md)"
@@ -218,6 +223,8 @@ _CRITIC = (
     *rows(_OURS, rule="advantage", learning_rate=1.5e-4, max_steps=4, policy_kl=0.03, kl_threshold=40.0, trace=0.8),
     *rows(_OURS, hidden=(128, 128), standardise=True, zero_mean_steps=0, mirror=True),
 )
+# Where there are several environments, which the critic does not take: mini-batches enough to choose between.
+_SEVERAL = over(_SMALL, *rows("ours (docs/results/worlds.md)", trajectories=100, learning_rate=1.5e-4))
 # Where nothing was tuned (docs/results/performance.md, "Any environment"): the critic's, and bounded inputs scaled.
 _GENERAL = (*_CRITIC, *rows(_OURS, scale_inputs=True))
 # Where nothing is known of the environment: what random play shows of it (envs/survey.py).
@@ -242,7 +249,7 @@ PRESETS |= {
 
 def fast(name: str, config: ExploreConfig) -> ExploreConfig:
     """What does as `config` does in a fraction of the time: tuned for the preset `name`, or else general settings."""
-    return built(config, _FAST.get(name, _GENERAL))
+    return built(config, _FAST.get(name, _SEVERAL if config.worlds.envs else _GENERAL))
 
 
 def general(config: ExploreConfig, *, limit: int | None = None, paper_rule: bool = False) -> ExploreConfig:

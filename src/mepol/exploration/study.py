@@ -17,7 +17,6 @@ A TOML file of plain values; nothing in it is executed:
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.presets import preset, starting_config
 from mepol.runs.files import read_text
-from mepol.runs.trust import require_trusted
+from mepol.runs.trust import require_trusted_tables
 from mepol.settings import with_settings
 
 MAX_STUDY = 1 << 20  # bytes of a study file
@@ -79,21 +78,12 @@ def read_study(path: Path, changes: dict[str, Any] | None = None) -> Study:
         data = tomllib.loads(read_text(path, MAX_STUDY))
     except (OSError, ValueError, RecursionError) as fault:  # ValueError: not UTF-8, not TOML, a number of 5000 digits
         raise ConfigError(f"cannot read the study {path}: {fault}") from fault
-    for name in _names_in(data):
-        require_trusted(name, path)
+    variants = data.get("variant")
+    require_trusted_tables((data, data.get("settings"), *(variants if isinstance(variants, list) else ())), path)
     try:
         return study_of(data, changes)
     except ConfigError as fault:
         raise ConfigError(f"{path}: {fault}") from fault
-
-
-def _names_in(data: dict[str, Any]) -> Iterator[str]:
-    """Every name in a study that may ask for an import, of an environment or of a wrapper, before anything is built."""
-    variants = data.get("variant")
-    for table in (data, data.get("settings"), *(variants if isinstance(variants, list) else ())):
-        for entry in ("env", "wrappers"):
-            found = table.get(entry) if isinstance(table, dict) else None
-            yield from (name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str))
 
 
 def study_of(data: dict[str, Any], changes: dict[str, Any] | None = None) -> Study:

@@ -146,6 +146,12 @@ def open_workshop(
     was chosen for the user.
     """
     require_objects(config, given)
+    if config.worlds.envs:
+        from mepol.exploration.worlds.workshop import open_worlds  # which is made of workshops
+
+        with open_worlds(config, given, domain, tell) as several:
+            yield several
+        return
     with environments_of(config, given) as environments, given.sampler or nullcontext():
         env = environments.of(1 if given.sampler else config.trajectories)
         if domain is None:

@@ -37,9 +37,11 @@ def draw_before_and_after(
     return draw_maps(list(zip(titles, (before, after), strict=True)), grid)
 
 
-def draw_maps(maps: Sequence[tuple[str, NDArray[np.int64]]], grid: Grid, *, title: str = "") -> bytes:
-    """Maps (bins_0, bins_1) side by side under their titles, on one colour scale."""
-    figure, axes = new_figure(len(maps), width=4.6, height=4.1)
+def draw_maps(
+    maps: Sequence[tuple[str, NDArray[np.int64]]], grid: Grid, *, title: str = "", columns: int | None = None
+) -> bytes:
+    """Maps (bins_0, bins_1) side by side, or in rows of `columns`, under their titles, on one colour scale."""
+    figure, axes = new_figure(len(maps), width=4.6, height=4.1, columns=columns)
     scale = colour_scale(*(visits for _, visits in maps))
     for place, (name, visits) in zip(axes, maps, strict=True):
         image = _map(place, visits, grid, name, scale)

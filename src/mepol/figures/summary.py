@@ -10,6 +10,7 @@ from mepol.errors import RunError
 from mepol.exploration.rows import MetricsRow
 from mepol.figures.coverage import draw_before_and_after, draw_heatmap
 from mepol.figures.curve import draw_curve
+from mepol.figures.worlds import draw_worlds
 from mepol.runs.directory import RunDirectory
 from mepol.runs.domain import load_domain
 from mepol.runs.drive import best_kept
@@ -36,6 +37,7 @@ def summarise(run: RunDirectory) -> Summary:  # type: ignore[type-arg]
     title, ceiling = f"{run.config.env}, seed {run.config.seed}", run.config.ceiling
     figures = [run.door.write("figures/entropy.png", draw_curve(rows, title, ceiling=ceiling))]
     figures += draw_heatmaps(run)
+    figures += draw_worlds(run)
     best = max(measured, key=lambda row: row.index)
     if (kept := best_kept(run)) is not None:
         turn, score = kept

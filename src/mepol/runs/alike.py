@@ -76,11 +76,14 @@ def _facts(run: RunDirectory[Any, Any], place: str, features: str, changes: Mapp
     protocol: Protocol = run.phase.protocol(run.config)
     settings = {name: getattr(protocol, name) for name in ("trajectories", "horizon", "k", "eps")}
     settings |= {name: value for name, value in changes.items() if value is not None}
+    several = getattr(run.config, "worlds", None)  # an index of several environments is their tail's at a risk
+    worlds = getattr(several, "envs", ())
     return {
         "environment": place,
-        "its arguments": json.dumps(run.config.env_kwargs, sort_keys=True),
+        "its arguments": json.dumps(worlds or run.config.env_kwargs, sort_keys=True),
         "features": features if len(features) <= 60 else f"{features[:57]}... ({features.count(',') + 1})",
         "N": str(settings["trajectories"] * settings["horizon"]),
         "k": str(settings["k"]),
         "eps": f"{settings['eps']:g}",
+        "risk": f"{getattr(several, 'risk', 1.0):g}",
     }

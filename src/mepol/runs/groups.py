@@ -20,7 +20,7 @@ from mepol.evaluation.statistics import Interval, iqm_interval, mean_interval
 from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import MACHINE_SETTINGS
 from mepol.runs.tensors import read_header
-from mepol.settings import flat_settings
+from mepol.settings import flat_settings, hashable
 
 IGNORED = ("seed", *MACHINE_SETTINGS, "ceiling")
 """Settings that change no number, and the seed."""
@@ -91,7 +91,7 @@ def settings_of(run: Run) -> dict[str, Any]:
     """The settings that decide a run's numbers, as values that can be compared; its length is not among them."""
     lengths = ("epochs", "iterations", "mixture_size")
     table = {name: value for name, value in flat_settings(run.config).items() if name not in (*IGNORED, *lengths)}
-    return {name: str(sorted(v.items())) if isinstance(v, dict) else v for name, v in table.items()}
+    return {name: str(sorted(v.items())) if isinstance(v, dict) else hashable(v) for name, v in table.items()}
 
 
 _WHO, _WHERE = ("explorer", "algo"), ("env", "task")

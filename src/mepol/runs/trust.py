@@ -16,6 +16,7 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import gymnasium
 from gymnasium.vector import VectorEnv
@@ -52,6 +53,16 @@ def require_trusted(name: str, path: Path, *, called: bool = True) -> None:
             f"{path} asks for {name!r}, which runs code of the module {module!r}; "
             f"if you trust it, say so with MEPOL_MODULES={module}"
         )
+
+
+def require_trusted_tables(tables: Iterable[Any], path: Path) -> None:
+    """The same of every name of an environment or a wrapper in tables of settings, before anything is built of them."""
+    for table in tables:
+        for entry in ("env", "wrappers"):
+            found = table.get(entry) if isinstance(table, dict) else None
+            for name in found if isinstance(found, list) else [found]:
+                if isinstance(name, str):
+                    require_trusted(name, path)
 
 
 def remember(names: Iterable[str]) -> None:

@@ -1,0 +1,61 @@
+"""Whether the lowest share lifts the rare world: the sweeps of studies/worlds-*.toml, world by world.
+
+    mepol sweep studies/worlds-gridworld-slope.toml --jobs 1
+    python benchmarks/worlds.py sweeps/worlds-gridworld-slope [--csv FILE]
+
+A line is a variant and a world: mean over seeds of the index of the last policy with its 95 % t interval, from
+worlds.csv. Then, for the world that is rarest (or, of equal chances, the one that the mean leaves lowest), the gain of
+the variant `tail` over `mean`, and whether the two intervals are apart.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from mepol.evaluation.statistics import Interval, mean_interval
+from mepol.exploration.worlds.measures import world_rows
+from mepol.run import Run
+from mepol.runs.files import write_bytes
+from mepol.runs.tables import csv_text
+
+
+def last_indices(sweep: Path) -> tuple[dict[tuple[str, str], list[float]], dict[str, float]]:
+    """(variant, world) -> index of the last policy of each seed; world -> its probability."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    chances: dict[str, float] = {}
+    for path in sorted(sweep.glob("*-seed-*")):
+        run = Run.open(path)
+        rows = world_rows(run.directory)
+        for row in rows:
+            if row.epoch == rows[-1].epoch:
+                found[path.name.rpartition("-seed-")[0], row.world].append(row.index)
+                chances[row.world] = row.probability
+    return found, chances
+
+
+def rare_world(found: dict[tuple[str, str], Interval], chances: dict[str, float]) -> str:
+    return min(chances, key=lambda world: (chances[world], found["mean", world].centre))
+
+
+def main(arguments: list[str]) -> None:
+    sweep = Path(arguments[0])
+    indices, chances = last_indices(sweep)
+    found = {key: mean_interval(values) for key, values in indices.items()}
+    lines: list[tuple[Any, ...]] = []
+    for (variant, world), interval in found.items():
+        print(f"{variant:8} {world:16} p = {chances[world]:<5g} {interval} nats, {interval.n} seeds")
+        lines.append((sweep.name, variant, world, chances[world], interval.centre, interval.half_width, interval.n))
+    rare = rare_world(found, chances)
+    tail, mean = found["tail", rare], found["mean", rare]
+    apart = tail.low is not None and mean.high is not None and tail.low > mean.high
+    print(f"{rare}: {tail.centre - mean.centre:+.3f} nats; the intervals {'are apart' if apart else 'overlap'}")
+    if "--csv" in arguments:
+        head = ("study", "variant", "world", "probability", "index", "half_width", "seeds")
+        write_bytes(Path(arguments[arguments.index("--csv") + 1]), csv_text(head, lines).encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
