@@ -15,7 +15,7 @@ import tyro
 from mepol.algorithm.config import AscentConfig, CriticConfig, PolicyConfig
 from mepol.envs.layout import Coinciding, Scaling
 from mepol.runs.machine import MachineConfig, machine_apart
-from mepol.settings import at_least, check, one_of, require, require_plain, within
+from mepol.settings import GIVEN, at_least, check, one_of, require, require_plain, within
 
 EXPLORERS: dict[str, type | None] = {}
 """Explorers, with the dataclass of their own settings (`rival`) where they have any; filled by their table."""
@@ -65,6 +65,9 @@ class ExploreConfig:
     ten-thousandth of the features' spread, and counted in metrics.csv."""
     horizon: Annotated[int, at_least(1)] = 500
     """T, steps a trajectory."""
+    horizon_start: Annotated[int, at_least(0, "0: none")] = 0
+    """T_0: begin with trajectories of so many steps, more of them, and double the steps up to T whenever the entropy
+    grows little; 0 is the paper's, T from the first epoch on. Evaluations have T steps throughout."""
     trajectories: Annotated[int, at_least(1)] = 20
     """N_traj, trajectories a batch."""
     epochs: Annotated[int, at_least(0)] = 100
@@ -134,9 +137,21 @@ class ExploreConfig:
         require(self.policy.policies <= most, "policies", self.policy.policies, some)
         alone = f"1 with the explorer {self.explorer}"
         require(self.rival is None or self.policy.policies == 1, "policies", self.policy.policies, alone)
+        self._check_batches(particles)
         for name in ("mirror", "standardise", "noise_correlation"):  # MaxEnt's policies start as TRPO's do
             chosen = getattr(self.policy, name)
             require(self.explorer != "maxent" or not chosen, name, chosen, "off with the explorer maxent")
+
+    def _check_batches(self, particles: int) -> None:
+        """What a curriculum and the reuse of batches do not go with."""
+        start, reuse = self.horizon_start, self.ascent.reuse
+        require(start < self.horizon, "horizon_start", start, f"below the horizon, {self.horizon} steps (0: none)")
+        require(reuse * particles <= 10**9, "reuse", reuse, f"few enough for 1e9 particles at {particles} a batch")
+        require(reuse == 1 or self.policy.policies == 1, "reuse", reuse, "1 with several policies")
+        require(reuse == 1 or self.objective == "knn", "reuse", reuse, "1 with an objective that was handed in")
+        learns = self.explorer == "mepol" or self.explorer.startswith(GIVEN)
+        require(learns or start == 0, "horizon_start", start, f"0 with the explorer {self.explorer}")
+        require(learns or reuse == 1, "reuse", reuse, f"1 with the explorer {self.explorer}")
 
     def _check_rival(self) -> None:
         """`rival` is the explorer's own settings: their defaults if not given, none for an explorer without any."""
