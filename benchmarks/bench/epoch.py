@@ -94,15 +94,16 @@ def bench_domain(
         }
         results = []
         for part in parts:
-            timing = _alternate(name, part, *work[part], repetitions)
+            timing = alternate(name, part, *work[part], repetitions)
             results.append(timing)
             report(timing)
         return results
 
 
-def _alternate(
+def alternate(
     domain: str, part: str, work: Callable[[], object], floor: Callable[[], object], repetitions: int
 ) -> Timing:
+    """Time `work` and its floor in turn, so often and once more before."""
     pairs = [(seconds(work), seconds(floor)) for _ in range(repetitions + 1)][1:]  # the first one warms up
     ours, floors = ([pair[i] for pair in pairs] for i in (0, 1))
     return Timing(

@@ -25,21 +25,20 @@ def test_a_steady_gain_keeps_the_horizon() -> None:
     assert set(horizons([0.1 * e for e in range(50)])) == {100}
 
 
-def test_it_is_doubled_when_the_mean_gain_falls_to_a_quarter_of_the_best() -> None:
-    """The entropy grows by 1 for ten epochs, then stands: gains 1, 0.8, 0.6, 0.4, and at 0.2 it is enough."""
-    assert (WINDOW, SHARE) == (5, 0.25)
+def test_it_is_doubled_when_the_mean_gain_falls_to_half_of_the_best() -> None:
+    """The entropy grows by 1 for ten epochs, then stands: mean gains 1, 2/3, and at 1/3 it is enough."""
+    assert (WINDOW, SHARE) == (3, 0.5)
     entropies = [float(min(e, 10)) for e in range(20)]
     found = horizons(entropies)
-    # H_14 - H_9 = 1, a mean gain of 0.2: the first epoch with the next horizon is the 15th.
-    assert found[:15] == [100] * 15
-    assert found[15] == 200
-    # There nothing is gained at all: five more gains are waited for, and the horizon is doubled.
-    assert found[15:21] == [200] * 6
+    # (H_12 - H_9) / 3 = 1/3: the first epoch with the next horizon is the 13th.
+    assert found[:13] == [100] * 13
+    # There nothing is gained at all: three gains are waited for, and the horizon is doubled again.
+    assert found[13:18] == [200] * 4 + [400]
 
 
-def test_without_any_gain_it_grows_every_six_epochs_up_to_the_last() -> None:
+def test_without_any_gain_it_grows_every_four_epochs_up_to_the_last() -> None:
     found = horizons([-1.0] * 40)
-    assert [(t, len(list(group))) for t, group in itertools.groupby(found)] == [(100, 6), (200, 6), (400, 6), (800, 23)]
+    assert [(t, len(list(group))) for t, group in itertools.groupby(found)] == [(100, 4), (200, 4), (400, 4), (800, 29)]
 
 
 @pytest.mark.parametrize(("start", "stages"), [(7, [7, 14, 28, 30]), (29, [29, 30]), (30, [30])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import PARTS, bench_domain
+from bench import PARTS, bench_domain, options
 from mepol.errors import ConfigError
 
 
@@ -19,3 +19,12 @@ def test_every_part_is_timed_beside_its_floor() -> None:
 def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(ConfigError, match="no preset"):
         bench_domain("moutain")
+
+
+def test_an_option_is_timed_beside_the_plain_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One short preset stands for all: what is tested is that both epochs are made and set in relation."""
+    small = {"horizon": 40, "trajectories": 4, "hidden": (8,), "max_steps": 1}
+    monkeypatch.setitem(options.OPTIONS, "small", lambda config: {**small, "reuse": 2})
+    timing = options.bench_option("mountain-car-fast", "small", repetitions=1)
+    assert (timing.domain, timing.part) == ("mountain-car-fast", "small")
+    assert timing.ratio == timing.seconds / timing.floor > 0

@@ -19,8 +19,8 @@ import math
 import torch
 from torch import Tensor
 
-WINDOW = 5  # epochs whose mean gain is looked at
-SHARE = 0.25  # of the largest mean gain at a horizon, below which it is doubled
+WINDOW = 3  # epochs whose mean gain is looked at
+SHARE = 0.5  # of the largest mean gain at a horizon, below which it is doubled
 
 
 class Curriculum:
@@ -30,8 +30,8 @@ class Curriculum:
     >>> stages = Curriculum(150, 1200, trajectories=20)
     >>> stages.horizon, stages.trajectories
     (150, 160)
-    >>> [stages.note(0.0) for _ in range(6)]  # five epochs without any gain
-    [False, False, False, False, False, True]
+    >>> [stages.note(0.0) for _ in range(4)]  # nothing is gained in three epochs
+    [False, False, False, True]
     >>> stages.horizon, stages.trajectories
     (300, 80)
     """
