@@ -82,7 +82,14 @@ def main(
     sources = {
         "explorer": mepol.open(run),
         "random": mepol.explore(
-            TASKS[task].explorer, explorer="random", evaluation_trajectories=2, out=untrained, progress=False
+            TASKS[task].explorer,
+            explorer="random",
+            evaluation_trajectories=2,
+            mirror=True,  # a mean of zero at once, where the preset would bring it there by regression
+            zero_mean_steps=0,
+            threads=1,  # networks as small as these gain nothing by more
+            out=untrained,
+            progress=False,
         ),
     }
     env = gymnasium.make(TASKS[task].id)
