@@ -32,6 +32,8 @@ from bench import (
     bench_worlds,
     peak_memory,
 )
+from bench.options import BOUND, OPTIONS, bench_option
+from bench.options import DOMAINS as OPTION_DOMAINS
 from bench.picture import draw_growth
 from mepol.commands.terminal import at_least, parse
 from mepol.console.screen import stderr, stdout
@@ -46,11 +48,12 @@ TIMED = {"epoch": PARTS, "sampling": ("sampling",), "knn": ("neighbours",), "all
 class BenchArguments:
     """What an epoch costs: seconds at the paper's settings beside floors of the same run, growth, and memory."""
 
-    what: tyro.conf.Positional[Literal["epoch", "sampling", "knn", "worlds", "growth", "memory", "finetune", "all"]] = (
-        "epoch"
-    )
+    what: tyro.conf.Positional[
+        Literal["epoch", "sampling", "knn", "worlds", "growth", "memory", "finetune", "options", "all"]
+    ] = "epoch"
     """All parts of an epoch or one of them; an epoch of several environments beside a plain one; how they grow with
-    their sizes; the peak of memory; what the entropy reward adds to an iteration of fine-tuning; or all of that."""
+    their sizes; the peak of memory; what the entropy reward adds to an iteration of fine-tuning; what options add to
+    an epoch; or all of that."""
     domains: tuple[str, ...] = DOMAINS
     """Presets to time."""
     repetitions: int = 5
@@ -60,7 +63,7 @@ class BenchArguments:
     seconds: float = 20.0
     """Of one measurement of growth: a point that is predicted to take longer is skipped, and says so."""
     out: Path | None = None
-    """Directory for epoch.csv, growth.csv, growth.png and memory.csv; without it nothing is written."""
+    """Directory for epoch.csv, growth.csv, growth.png, memory.csv, options.csv; without it nothing is written."""
     json: bool = False
     """Print JSON instead of tables."""
 
@@ -105,6 +108,7 @@ class Found:
     timings: tuple[Timing, ...]
     growths: tuple[Growth, ...]
     peaks: tuple[Peak, ...]
+    options: tuple[Timing, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As JSON takes it."""
@@ -116,6 +120,7 @@ class Found:
                 {**dataclasses.asdict(g), "exponents": g.exponents, "bottleneck": g.bottleneck} for g in self.growths
             ],
             "memory": [{**dataclasses.asdict(p), "holds": p.holds} for p in self.peaks],
+            "options": [{**dataclasses.asdict(t), "ratio": t.ratio} for t in self.options],
         }
 
 
@@ -142,7 +147,12 @@ def _measure(parsed: BenchArguments) -> Found:
         for case in CASES if everything or parsed.what == "memory" else ():
             status.update(f"memory of {case}")
             peaks.append(bench_memory(case))
-    return Found(tuple(timings), tuple(growths), tuple(peaks))
+        options = []
+        for name in OPTION_DOMAINS if everything or parsed.what == "options" else ():
+            for option in OPTIONS:
+                status.update(f"{option} of {name}")
+                options.append(bench_option(name, option, repetitions=parsed.repetitions))
+    return Found(tuple(timings), tuple(growths), tuple(peaks), tuple(options))
 
 
 # --- Tables -------------------------------------------------------------------------------------------------------
@@ -158,6 +168,12 @@ def _print(found: Found) -> None:
         table = Table("case", "particles", "peak (GB)", "bound (GB)")
         for p in found.peaks:
             table.add_row(p.case, str(p.particles), f"{p.bytes / 1e9:.2f}", f"{p.bound / 1e9:g}")
+        stdout.print(table, soft_wrap=False)
+    if found.options:
+        table = Table("domain", "option", "epoch (s)", "plain epoch (s)", "ratio", f"at most {BOUND}")
+        for t in found.options:
+            within = "yes" if t.ratio <= BOUND else "no"
+            table.add_row(t.domain, t.part, f"{t.seconds:.3f}", f"{t.floor:.3f}", f"{t.ratio:.2f}", within)
         stdout.print(table, soft_wrap=False)
     stdout.print(f"{torch.get_num_threads()} threads; peak resident memory {peak_memory() / 1e9:.2f} GB")
 
@@ -204,6 +220,10 @@ def _write(found: Found, out: Path) -> list[Path]:
         "epoch.csv": [
             ("domain", "part", "seconds", "low", "high", "floor", "floor_low", "floor_high", "ratio"),
             *((t.domain, t.part, t.seconds, *t.spread, t.floor, *t.floor_spread, t.ratio) for t in found.timings),
+        ],
+        "options.csv": [
+            ("domain", "option", "seconds", "low", "high", "plain", "plain_low", "plain_high", "ratio"),
+            *((t.domain, t.part, t.seconds, *t.spread, t.floor, *t.floor_spread, t.ratio) for t in found.options),
         ],
         "growth.csv": [
             ("sweep", "size", "part", "seconds", "predicted", "exponent"),

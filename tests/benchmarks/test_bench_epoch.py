@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import PARTS, bench_domain, bench_worlds, worlds
+from bench import PARTS, bench_domain, bench_worlds, options, worlds
 from mepol.errors import ConfigError
 
 
@@ -26,4 +26,13 @@ def test_an_epoch_of_several_environments_is_timed_beside_a_plain_one(monkeypatc
     monkeypatch.setattr(worlds, "SIZE", {**small, "max_entropy_drop": 1000.0})
     timing = bench_worlds(repetitions=1)
     assert timing.domain == "gridworld-slope"
+    assert timing.ratio == timing.seconds / timing.floor > 0
+
+
+def test_an_option_is_timed_beside_the_plain_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One short preset stands for all: what is tested is that both epochs are made and set in relation."""
+    small = {"horizon": 40, "trajectories": 4, "hidden": (8,), "max_steps": 1}
+    monkeypatch.setitem(options.OPTIONS, "small", lambda config: {**small, "reuse": 2})
+    timing = options.bench_option("mountain-car-fast", "small", repetitions=1)
+    assert (timing.domain, timing.part) == ("mountain-car-fast", "small")
     assert timing.ratio == timing.seconds / timing.floor > 0

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import tensordict
 import torch
 from pages import DOCS, python, run_python
+from stable_baselines3 import SAC
 from test_examples import load_example
 
 import mepol
+from mepol.elsewhere.play import run_episodes
 
 BLOCKS = python((DOCS / "guide" / "elsewhere.md").read_text())
 SMALL = {
@@ -88,3 +91,38 @@ def test_torchrl_goes_on_with_the_policy_itself(explored: mepol.Run) -> None:
     with torch.random.fork_rng(devices=[]):
         assert len(example.main(policy, iterations=1, steps=300)) == 1
     assert not torch.equal(policy.layers[-1].weight, before)  # it learnt, in the policy itself
+
+
+def test_a_task_is_learnt_on_a_fixed_buffer(
+    explored: mepol.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pipeline alone, in seconds: what it learns is in docs/results/curriculum-and-reuse.md."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    example, table = load_example("offline_goal"), tmp_path / "results" / "found.csv"
+    sizes = {"steps": 200, "updates": 2, "episodes": 2}
+    rows = example.main(run=str(explored.path), out=table, **sizes)
+    assert [row[:4] for row in rows] == [("grid-goal1", data, 0, 200) for data in ("explorer", "random")]
+    assert len(table.read_text().splitlines()) == 3
+    data = example.collected(explored, "grid-goal1", 200, 0)
+    first = next(iter(run_episodes(explored, 200, seed=0)))[0]
+    np.testing.assert_allclose(data["next_observation"][: len(first)], first.observations[1:], atol=1e-5)
+
+
+def test_transitions_reach_the_buffer_as_they_are(explored: mepol.Run) -> None:
+    """Actions of the data are in the environment's units (+-0.2), those of SAC in [-1, 1]; only a goal is an end."""
+    example = load_example("offline_goal")
+    rng = np.random.default_rng(0)
+    data = {
+        **{name: rng.uniform(-6, 6, (5, 2)).astype(np.float32) for name in ("observation", "next_observation")},
+        "action": rng.uniform(-0.2, 0.2, (5, 2)).astype(np.float32),
+        "reward": np.array([[0], [0], [1], [0], [0]], dtype=np.float32),
+        "terminated": np.array([[0], [0], [1], [0], [0]], dtype=np.float32),
+    }
+    model = SAC("MlpPolicy", gymnasium.make("mepol/GridGoal1-v0"), buffer_size=5, device="cpu")
+    example.filled(model, data)
+    buffer = model.replay_buffer
+    assert buffer.full
+    np.testing.assert_allclose(buffer.actions[:, 0], data["action"] / 0.2, atol=1e-6)
+    np.testing.assert_array_equal(buffer.observations[:, 0], data["observation"])
+    np.testing.assert_array_equal(buffer.rewards, data["reward"])
+    np.testing.assert_array_equal(buffer.dones, data["terminated"])

@@ -24,6 +24,8 @@ class Batch:
     actions: (M, T, A) float32, as the policy drew them (the environment clips them itself).
     lengths: (M,) int64, steps taken by each trajectory, 1 .. T.
     truth:   (M, T+1, G) float64, the true states where those observed are pictures and the environment tells them.
+    log_weights: (M, T) float64, ln of what the particle after each step counts, up to a constant, where not all count
+             alike: those of a union of batches (reuse.py); None of a batch that one policy drew.
 
     >>> import numpy as np, mepol
     >>> batch = mepol.Batch(np.zeros((2, 4, 3)), np.zeros((2, 3, 1), dtype=np.float32), np.array([3, 2]))
@@ -35,6 +37,7 @@ class Batch:
     actions: NDArray[np.float32]
     lengths: NDArray[np.int64]
     truth: NDArray[np.float64] | None = None
+    log_weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         m, t = self.actions.shape[:2]
@@ -61,8 +64,10 @@ class Batch:
 
     def first(self, steps: int) -> Batch:
         """The same trajectories, cut after `steps` steps."""
-        truth = None if self.truth is None else self.truth[:, : steps + 1]
-        return Batch(self.states[:, : steps + 1], self.actions[:, :steps], np.minimum(self.lengths, steps), truth)
+        cut = slice(steps), slice(steps + 1)
+        truth = None if self.truth is None else self.truth[:, cut[1]]
+        weights = None if self.log_weights is None else self.log_weights[:, cut[0]]
+        return Batch(self.states[:, cut[1]], self.actions[:, cut[0]], np.minimum(self.lengths, steps), truth, weights)
 
     @property
     def placed(self) -> NDArray[Any]:
@@ -71,7 +76,9 @@ class Batch:
 
     def part(self, rows: slice) -> Batch:
         """The trajectories in `rows` alone."""
-        return Batch(self.states[rows], self.actions[rows], self.lengths[rows])
+        truth = None if self.truth is None else self.truth[rows]
+        weights = None if self.log_weights is None else self.log_weights[rows]
+        return Batch(self.states[rows], self.actions[rows], self.lengths[rows], truth, weights)
 
     @staticmethod
     def joined(batches: Sequence[Batch]) -> Batch:
@@ -88,12 +95,16 @@ class Batch:
     def discounted(self, gamma: float) -> Tensor | None:
         """(N,) float64 normalised weights of the particles, gamma^t of the one after t steps; None where all are equal.
 
-        They make of the particles the discounted state distribution, cut at the horizon.
+        They make of the particles the discounted state distribution, cut at the horizon. Weights of the batch's own
+        count besides.
         """
-        if gamma == 1.0:
+        if gamma == 1.0 and self.log_weights is None:
             return None
-        steps = np.broadcast_to(np.arange(self.actions.shape[1]), self.actions.shape[:2])[self.visited()]
-        return torch.softmax(torch.from_numpy(steps * math.log(gamma)), 0)
+        visited = self.visited()
+        steps = np.broadcast_to(np.arange(self.actions.shape[1]), self.actions.shape[:2])[visited]
+        discount = steps * math.log(gamma)
+        own = discount if self.log_weights is None else discount + self.log_weights[visited]
+        return torch.softmax(torch.from_numpy(own), 0)
 
     def particles(self, features: tuple[int, ...]) -> NDArray[np.float64]:
         """(N, D) the chosen coordinates of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""

@@ -32,6 +32,9 @@ class AscentConfig:
     state_discount: Annotated[float, above(0, 1)] = 1.0
     """gamma of the states whose entropy is climbed and measured: the one after t steps counts gamma^t; 1 is the
     paper's, where all count alike."""
+    reuse: Annotated[int, within(1, 100)] = 1
+    """L: the last L batches in Eq. 2, as far as they still add to its effective sample size; 1 is the paper's, a new
+    batch alone. A climb costs as many times more: fewer trajectories hold its cost."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """Ascent rule: Adam (the authors' release) or the plain gradient (the paper's text)."""
     rule: Annotated[str, one_of(RULES)] = "importance"
@@ -43,6 +46,8 @@ class AscentConfig:
         check(self)
         with_adam = self.rule == "importance" or self.optimiser == "adam"
         require(with_adam, "optimiser", self.optimiser, "adam with the rule 'advantage'")
+        by_weights = self.rule != "advantage" or self.reuse == 1
+        require(by_weights, "reuse", self.reuse, "1 with the rule 'advantage', which weighs no paths")
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,9 @@ class ExploreConfig:
     """What the entropy of pictures is taken of: their embedding by a frozen random network of the run's seed."""
     horizon: Annotated[int, at_least(1)] = 500
     """T, steps a trajectory."""
+    horizon_start: Annotated[int, at_least(0, "0: none")] = 0
+    """T_0: begin with trajectories of so many steps, more of them, and double the steps up to T whenever the entropy
+    grows little; 0 is the paper's, T from the first epoch on. Evaluations have T steps throughout."""
     trajectories: Annotated[int, at_least(1)] = 20
     """N_traj, trajectories a batch."""
     epochs: Annotated[int, at_least(0)] = 100
@@ -145,6 +148,7 @@ class ExploreConfig:
         require(self.policy.policies <= most, "policies", self.policy.policies, some)
         alone = f"1 with the explorer {self.explorer}"
         require(self.rival is None or self.policy.policies == 1, "policies", self.policy.policies, alone)
+        self._check_batches(particles)
         for name in ("mirror", "standardise", "noise_correlation"):  # MaxEnt's policies start as TRPO's do
             chosen = getattr(self.policy, name)
             require(self.explorer != "maxent" or not chosen, name, chosen, "off with the explorer maxent")
@@ -171,6 +175,21 @@ class ExploreConfig:
         require(self.evaluation.heatmap_axes != AUTO, "heatmap_axes", AUTO, "named with an encoder")
         require(self.rival is None, "encoder", self.encoder, f"'none' with the explorer {self.explorer}")
         require(self.policy.policies == 1, "policies", self.policy.policies, "1 with an encoder")
+
+    def _check_batches(self, particles: int) -> None:
+        """What a curriculum and the reuse of batches do not go with."""
+        start, reuse = self.horizon_start, self.ascent.reuse
+        require(start < self.horizon, "horizon_start", start, f"below the horizon, {self.horizon} steps (0: none)")
+        require(reuse * particles <= 10**9, "reuse", reuse, f"few enough for 1e9 particles at {particles} a batch")
+        require(reuse == 1 or self.policy.policies == 1, "reuse", reuse, "1 with several policies")
+        require(reuse == 1 or self.objective == "knn", "reuse", reuse, "1 with an objective that was handed in")
+        require(reuse == 1 or self.encoder == "none", "reuse", reuse, "1 with an encoder: pictures are too many")
+        several = bool(self.worlds.envs)
+        require(reuse == 1 or not several, "reuse", reuse, "1 with several environments")
+        require(start == 0 or not several, "horizon_start", start, "0 with several environments")
+        learns = self.explorer == "mepol" or self.explorer.startswith(GIVEN)
+        require(learns or start == 0, "horizon_start", start, f"0 with the explorer {self.explorer}")
+        require(learns or reuse == 1, "reuse", reuse, f"1 with the explorer {self.explorer}")
 
     def _check_rival(self) -> None:
         """`rival` is the explorer's own settings: their defaults if not given, none for an explorer without any."""

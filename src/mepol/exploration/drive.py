@@ -161,7 +161,8 @@ class Exploration:
         done = self._explorer.improve(number)
         # This column says that there was an update: an explorer may leave it out, a run never does.
         row = dataclasses.replace(row, **{"optimise_s": round(time.perf_counter() - began, 4), **done.columns})
-        return Turn(row, done.samples, done.steps, batch=done.batch, extra=extra)
+        parts = self._explorer.keep(self._run, number + 1)
+        return Turn(row, done.samples, done.steps, parts, done.batch, extra)
 
     def is_enough(self, rows: Sequence[MetricsRow]) -> bool:
         """Never: an exploration goes on for as long as it was asked to."""

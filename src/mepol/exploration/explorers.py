@@ -18,7 +18,8 @@ from mepol.errors import ConfigError
 from mepol.exploration.config import EXPLORERS, ExploreConfig
 from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.exploration.workshop import NOTHING, Given, Workshop, require_objects
-from mepol.runs.checkpoint import Position
+from mepol.runs.checkpoint import Part, Position
+from mepol.runs.directory import RunDirectory
 from mepol.runs.policies import policy_bytes
 from mepol.runs.state import State
 from mepol.sampling.collect import Actor
@@ -72,6 +73,10 @@ class Explorer(ABC):
     def recall(self, position: Position, part: Callable[[int], Path]) -> None:
         """Put back what is not in the state: nothing, for one without a memory."""
         return None
+
+    def keep(self, run: RunDirectory[Any, Any], turn: int) -> tuple[Part, ...]:
+        """After an epoch, write what a checkpoint of `turn` is too small for; returns the parts that it rests on."""
+        return ()
 
     def follow(self, rows: Sequence[MetricsRow]) -> None:
         """Take up a run with these rows behind it: one that was stopped is judged as one never stopped."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,25 @@ from numpy.typing import NDArray
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.config import PolicyConfig
+from mepol.algorithm.curriculum import Curriculum
 from mepol.algorithm.health import Watch
 from mepol.algorithm.landscape import KnnLandscape, Landscape
 from mepol.algorithm.loop import Epoch, mepol
 from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, Policy, one_thread
 from mepol.algorithm.population import PopulationPolicy
+from mepol.algorithm.reuse import Union
 from mepol.algorithm.rules import RULES
 from mepol.algorithm.tail import TailLandscape
 from mepol.envs.domain import Domain
+from mepol.exploration.batches import Batches
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
 from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.exploration.workshop import Workshop
 from mepol.neighbours import Workers
+from mepol.runs.checkpoint import Part, Position
+from mepol.runs.directory import RunDirectory
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.collect import Actor
@@ -49,10 +55,13 @@ class MepolExplorer(Explorer):
         rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
         self.ascent = self._rule.make(self.policy, config.ascent, config.critic, domain.state_dim, rng)
         self._watch = Watch(config.ascent, self._rule)
+        self._curriculum = Curriculum(config.horizon_start or config.horizon, config.horizon, config.trajectories)
+        self._batches = Batches(config.ascent.reuse, config.ascent.state_discount) if config.ascent.reuse > 1 else None
+        self._union: Union | None = None
         self._clock = Stopwatch()
         self._batch: Batch | None = None
         self._coinciding: int | None = None
-        self._told = False
+        self._told_coinciding = self._told_dropped = False
         self._epochs: Iterator[Epoch] | None = None
 
     def actor(self) -> Actor:
@@ -63,32 +72,62 @@ class MepolExplorer(Explorer):
         """One epoch of Algorithm 1."""
         if self._epochs is None:
             self._epochs = mepol(self._sample, self._search, self.ascent.climb, first_epoch=epoch)
+        horizon = self._curriculum.horizon if self.config.horizon_start else None
         # Gradients of convolutions are summed in an order that depends on torch's threads: one, whatever the machine.
         alone = nullcontext() if self.domain.picture is None else one_thread()
         with self._clock.time("epoch"), alone:
             update = next(self._epochs)
         self._watch.check(update)
-        columns = {**columns_of(update, self._clock.take(), self.config), "coinciding": self._coinciding}
-        return Improvement(update.particles, columns, steps_of(update), self._batch)
+        if self._curriculum.note(update.entropy):
+            self._watch = Watch(self.config.ascent, self._rule)  # of longer trajectories: no fall of what was before
+            self.workshop.tell(f"epoch {epoch + 1}: trajectories of {self._curriculum.horizon} steps from here on")
+        columns = {
+            **columns_of(update, self._clock.take(), self.config),
+            "coinciding": self._coinciding,
+            "horizon": horizon,
+            "batches": self._union and len(self._union.drawn),
+        }
+        steps = (*given_up(epoch, self._union), *steps_of(update))
+        return Improvement(0 if self._batch is None else self._batch.size, columns, steps, self._batch)
 
     def state(self, turn: int) -> State:
-        """The policy, the critic where the rule has one, and their optimiser."""
-        return State(self.ascent.modules, self.ascent.optimisers)
+        """The policy, the critic where the rule has one, their optimiser, and where a curriculum stands."""
+        loose = self._curriculum.state() if self.config.horizon_start else {}
+        return State(self.ascent.modules, self.ascent.optimisers, loose)
+
+    def recall(self, position: Position, part: Callable[[int], Path]) -> None:
+        """The batches that the next epoch looks back on."""
+        if self._batches:
+            self._batches.recall(position, part, self.policy)
+
+    def keep(self, run: RunDirectory[Any, Any], turn: int) -> tuple[Part, ...]:
+        """The newest batch, where a later epoch looks back on it."""
+        return self._batches.store(run, turn) if self._batches else ()
 
     def follow(self, rows: Sequence[MetricsRow]) -> None:
         """The last epoch's entropy, which the next is compared with."""
-        self._watch = Watch(self.config.ascent, self._rule, rows[-1].entropy if rows else None)
+        same = [row.entropy for row in rows[-1:] if row.horizon in (None, self._curriculum.horizon)]
+        self._watch = Watch(self.config.ascent, self._rule, *same)
 
     def _sample(self, epoch: int) -> Batch:
-        config = self.config
+        config, wanted = self.config, self._curriculum
         with self._clock.time("sample"):
             batch = self.workshop.collect(
-                self.policy, config.trajectories, config.horizon, stream(config.seed, Stream.BATCH, epoch)
+                self.policy, wanted.trajectories, wanted.horizon, stream(config.seed, Stream.BATCH, epoch)
             )
         if epoch == 0 and config.policy.standardise and isinstance(self.policy, ReluNetwork):
             standardise_inputs(self.policy, batch, self.domain, config.policy.input_range)
         self._batch = batch
-        return batch
+        if self._batches is None:
+            return batch
+        self._union = self._batches.union(batch, self.policy)
+        if self._union.dropped and not self._told_dropped:
+            self._told_dropped = True
+            self.workshop.tell(
+                f"epoch {epoch}: {len(self._union.dropped)} earlier batches were dropped, whose weights add too little "
+                "(column batches of metrics.csv, and steps below 0 of steps.csv)"
+            )
+        return self._union.batch
 
     def _search(self, batch: Batch) -> Landscape:
         objective = self.workshop.given.objective
@@ -100,8 +139,8 @@ class MepolExplorer(Explorer):
         landscape: Landscape = parts[0] if len(parts) == 1 else TailLandscape(parts, self.config.worlds.risk)
         if self.domain.floor:
             self._coinciding = sum(part.near.coinciding for part in parts)
-            if self._coinciding and not self._told:
-                self._told = True
+            if self._coinciding and not self._told_coinciding:
+                self._told_coinciding = True
                 self.workshop.tell(
                     f"{self._coinciding} of {landscape.n} particles lie nearer than {self.domain.floor:.1g} to their "
                     "k-th neighbour, and count as that far (column coinciding of metrics.csv)"
@@ -194,6 +233,12 @@ def steps_of(update: Epoch) -> tuple[StepRow, ...]:
         StepRow(update.epoch, i, int(s.accepted), s.learning_rate, s.entropy, s.kl, s.ess)
         for i, s in enumerate(update.steps)
     )
+
+
+def given_up(epoch: int, union: Union | None) -> tuple[StepRow, ...]:
+    """The unions that were given up before an epoch's first step, as lines of steps.csv."""
+    dropped = union.dropped if union else ()
+    return tuple(StepRow(epoch, -d.batches, 0, None, None, None, d.ess) for d in dropped)
 
 
 class Stopwatch:

@@ -32,18 +32,23 @@ class MetricsRow:
     cells: int | None = None
     coinciding: int | None = None  # particles of the batch that were held apart by the floor
     true_index: float | None = None  # of the true state, where pictures are observed
+    horizon: int | None = None  # steps of the batch's trajectories, where a curriculum decides on them
+    batches: int | None = None  # that Eq. 2 was climbed on, where earlier ones are used again
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One tried gradient step: what Eq. 2 and Eq. 3 say of where it led."""
+    """One tried gradient step: what Eq. 2 and Eq. 3 say of where it led.
+
+    A step below 0 is none: before the first, a union of so many batches was given up for its small `ess`.
+    """
 
     epoch: int
     step: int
     accepted: int
-    learning_rate: float
-    entropy: float
-    kl: float
+    learning_rate: float | None
+    entropy: float | None
+    kl: float | None
     ess: float
 
 

@@ -13,16 +13,8 @@ from numpy.typing import NDArray
 from mepol.errors import CheckpointError
 from mepol.runs.checkpoint import Part, Position
 from mepol.runs.directory import RunDirectory
-from mepol.runs.tensors import DIGEST, Layout, TensorFormat, digest_in, read_header, tensor_bytes
+from mepol.runs.parts import read_part, write_part
 
-FORMAT = "mepol-replay-1"
-FILE = TensorFormat(
-    FORMAT,
-    CheckpointError,
-    source="a part of a replay memory from",
-    foreign="is not a part of a replay memory",
-    not_finite="holds NaN or infinite values",
-)
 TYPES = {np.dtype(np.float32): "F32", np.dtype(np.float64): "F64", np.dtype(np.uint8): "U8"}
 
 
@@ -40,9 +32,7 @@ class Memory:
         rows = min(rows, size)
         which = (self._replay.pos - rows + np.arange(rows)) % size
         tensors = {name: torch.from_numpy(array[which]) for name, array in self._columns().items()}
-        data = tensor_bytes(tensors, {"format": FORMAT})
-        run.save_part(number, data)
-        self.parts = (*self.parts, Part(number, rows, digest_in(data)))
+        self.parts = (*self.parts, write_part(run, number, rows, tensors))
         while sum(part.rows for part in self.parts[1:]) >= size:  # the oldest is overwritten wholly
             self.parts = self.parts[1:]
 
@@ -72,13 +62,7 @@ class Memory:
     @staticmethod
     def _read(part: Part, path: Path, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         wanted = {n: ([part.rows, *a.shape[1:]], TYPES[a.dtype]) for n, a in columns.items()}
-
-        def check(header: dict[str, str], layout: Layout) -> None:
-            if header.get(DIGEST) != part.digest or layout != wanted:
-                raise CheckpointError(f"{path} is not the part of the replay memory that the checkpoint rests on")
-
-        read_header(path, CheckpointError, FILE.source)
-        return {name: tensor.numpy() for name, tensor in FILE.read(path, check)[1].items()}
+        return {name: tensor.numpy() for name, tensor in read_part(part, path, lambda found: found == wanted).items()}
 
     def _columns(self) -> dict[str, NDArray[Any]]:
         names = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")

@@ -100,7 +100,8 @@ def _columns(run: Run, rows: Sequence[Any]) -> dict[str, list[Any]]:
     if ascent is not None:
         table["kl_used"] = [None if kl is None else 100 * kl / ascent.kl_threshold for kl in table["kl"]]
     if run.phase.details is not None and (path := run.path / run.phase.details.name).exists():
-        tried = Counter(getattr(step, run.phase.turn) for step in run.phase.details.read(path))
+        steps = (row for row in run.phase.details.read(path) if getattr(row, "step", 0) >= 0)  # below: a batch dropped
+        tried = Counter(getattr(step, run.phase.turn) for step in steps)
         table["tried"] = [tried.get(turn) for turn in table[run.phase.turn]]
     if len(rows) > MAX_POINTS:
         measured = [i for i, value in enumerate(table[run.phase.score]) if value is not None]

@@ -14,7 +14,7 @@ from mepol.errors import CheckpointError, CollapseError
 from mepol.runs.tensors import Layout
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")  # Adam's, the only optimiser in use that keeps any
-DTYPES = {torch.float32: "F32", torch.int64: "I64"}
+DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
 
 
 @dataclass(frozen=True)
