@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 from collections.abc import Callable
 from itertools import count
 
@@ -19,6 +20,9 @@ from mepol.runs.machine import MachineConfig
 
 settings.register_profile("mepol", deadline=None, max_examples=40, derandomize=True, database=None)
 settings.load_profile("mepol")
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:  # as in a shell's background: whom a test starts is to hear them
+        signal.signal(number, usual)
 torch.set_num_threads(1)  # small products are quicker so; runs set their own number
 
 

@@ -109,16 +109,28 @@ def _missing(fault: ImportError) -> str:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Termination unwinds the stack; as before afterwards."""
+    """Termination unwinds the stack, as Ctrl-C does; as before afterwards.
+
+    A library in C may meet what a signal raises in the middle of its own work, and raise a fault of its own instead:
+    once a signal has been heard, it is what ended the command.
+    """
     from mepol.commands.terminal import Terminated
 
-    def terminate(number: int, _: object) -> None:
-        raise Terminated(number)
+    stops: list[BaseException] = []
 
-    heard = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is not signal.SIG_IGN]  # nohup stays
-    before = {number: signal.signal(number, terminate) for number in heard}
+    def stop(number: int, _: object) -> None:
+        stops.append(KeyboardInterrupt() if number == signal.SIGINT else Terminated(number))
+        raise stops[-1]
+
+    kinds = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    heard = [s for s in kinds if signal.getsignal(s) is not signal.SIG_IGN]  # nohup stays
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
+    except Exception as fault:
+        if stops:
+            raise stops[0] from fault
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

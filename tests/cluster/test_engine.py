@@ -39,7 +39,7 @@ def notes(member: Member, word: str) -> list[str]:
 @pytest.mark.torture  # a minute on a quiet machine, many on a busy one
 def test_a_node_is_killed_in_the_middle_and_all_runs_end_as_on_one_machine(nodes: Any, tmp_path: Path) -> None:
     """Eight runs. Each is finished once, and one of those on the lost node goes on from where it stood."""
-    members = members_of(tmp_path / "there", epochs=30, seeds=8)
+    members = members_of(tmp_path / "there", epochs=60, seeds=8)
     lost = next(node for node in nodes.worker_nodes)
     killed: list[str] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -113,3 +114,22 @@ def test_importing_mepol_loads_no_figures() -> None:
     code = "import sys, mepol; print([m for m in ('matplotlib', 'mepol.figures', 'mujoco') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "int")])
+def test_a_stop_that_a_library_turned_into_a_fault_of_its_own_is_still_a_stop(
+    number: signal.Signals, code: int, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As torch does where it copies a tensor."""
+
+    def swallow(arguments: list[str]) -> None:
+        try:
+            signal.raise_signal(number)
+        except BaseException as stop:
+            raise ValueError("could not determine the shape") from stop
+
+    before = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
+    monkeypatch.setattr("mepol.commands.doctor.command", swallow)
+    assert main(["doctor"]) == code
+    assert f"mepol: {word}" in capsys.readouterr().err
+    assert before == [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
