@@ -16,7 +16,6 @@ A TOML file of plain values; nothing in it is executed:
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,10 @@ from typing import Any
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.presets import preset, starting_config
-from mepol.runs.files import read_text
+from mepol.runs.files import read_toml
 from mepol.runs.trust import require_trusted_tables
 from mepol.settings import with_settings
 
-MAX_STUDY = 1 << 20  # bytes of a study file
 MAX_RUNS = 10_000  # of a study in all
 
 
@@ -74,10 +72,7 @@ class Study:
 
 def read_study(path: Path, changes: dict[str, Any] | None = None) -> Study:
     """The study in a TOML file; anything unknown or impossible is a ConfigError that names the file."""
-    try:
-        data = tomllib.loads(read_text(path, MAX_STUDY))
-    except (OSError, ValueError, RecursionError) as fault:  # ValueError: not UTF-8, not TOML, a number of 5000 digits
-        raise ConfigError(f"cannot read the study {path}: {fault}") from fault
+    data = read_toml(path, "the study")
     variants = data.get("variant")
     require_trusted_tables((data, data.get("settings"), *(variants if isinstance(variants, list) else ())), path)
     try:

@@ -12,12 +12,15 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from mepol.errors import RunError
+from mepol.errors import ConfigError, RunError
 
+MAX_TOML = 1 << 20  # bytes
 SUFFIX = ".mepol-tmp"  # of files that are being written
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
@@ -185,6 +188,14 @@ def read_text(path: Path, limit: int) -> str:
         if os.fstat(file.fileno()).st_size > limit:
             raise OSError(f"{path} is larger than {limit} bytes")
         return file.read().decode()  # not read(limit), which would set aside that many bytes at once
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The plain values of a TOML file; ConfigError where it is none. what: what it should hold, `the study`."""
+    try:
+        return tomllib.loads(read_text(path, MAX_TOML))
+    except (OSError, ValueError, RecursionError) as fault:  # ValueError: not UTF-8, not TOML, a number of 5000 digits
+        raise ConfigError(f"cannot read {what} {path}: {fault}") from fault
 
 
 def require_place(path: Path) -> None:

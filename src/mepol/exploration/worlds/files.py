@@ -17,25 +17,19 @@ probability = 0.2
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mepol.errors import ConfigError
 from mepol.exploration.worlds.config import named
-from mepol.runs.files import read_text
+from mepol.runs.files import read_toml
 from mepol.runs.trust import require_trusted_tables
-
-MAX_FILE = 1 << 20  # bytes
 
 
 def read_worlds(path: str | Path) -> dict[str, Any]:
     """The settings that the class in a TOML file stands for, by flat name, `envs` among them."""
-    try:
-        data = tomllib.loads(read_text(Path(path), MAX_FILE))
-    except (OSError, ValueError, RecursionError) as fault:  # ValueError: not UTF-8, not TOML, a number of 5000 digits
-        raise ConfigError(f"cannot read the environments in {path}: {fault}") from fault
+    data = read_toml(Path(path), "the environments in")
     worlds, settings = data.get("world"), data.get("settings", {})
     require_trusted_tables((settings, *(worlds if isinstance(worlds, list) else ())), Path(path))
     try:
