@@ -24,8 +24,8 @@ class Batch:
     actions: (M, T, A) float32, as the policy drew them (the environment clips them itself).
     lengths: (M,) int64, steps taken by each trajectory, 1 .. T.
     truth:   (M, T+1, G) float64, the true states where those observed are pictures and the environment tells them.
-    log_weights: (M, T) float64, ln of what the particle after each step counts, up to a constant, where not all count
-             alike: those of a union of batches (reuse.py); None of a batch that one policy drew.
+    log_weights: (M, T) float64, ln of what the particle after each step counts, up to a constant, in a union of batches
+    (reuse.py); None where all count alike.
 
     >>> import numpy as np, mepol
     >>> batch = mepol.Batch(np.zeros((2, 4, 3)), np.zeros((2, 3, 1), dtype=np.float32), np.array([3, 2]))
