@@ -47,8 +47,9 @@ def run(out: Path, env: str, seed: int, kind: str) -> None:
     if (path.parent / f"{path.name}.seconds").exists():
         return
     begun = time.monotonic()
-    argv = [sys.executable, "-m", "mepol", "explore", env, "--seed", str(seed), "--out", str(path)]
-    argv += [] if kind == "mepol" else ["--explorer", kind]
+    explorer = [] if kind == "mepol" else ["--explorer", kind]
+    begin = ["explore", env, "--seed", str(seed), "--out", str(path), *explorer]
+    argv = [sys.executable, "-m", "mepol", *(["resume", str(path)] if path.exists() else begin)]
     env_vars = {**os.environ, "OMP_NUM_THREADS": "1"}
     with (out / f"{path.name}.log").open("w") as log:
         code = subprocess.run(argv, stdout=log, stderr=log, env=env_vars).returncode
