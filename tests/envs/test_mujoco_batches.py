@@ -12,6 +12,8 @@ from mepol.sampling.collect import collect
 mujoco = pytest.importorskip("mujoco")
 
 from mepol.envs.ant import AntVectorEnv, ant  # noqa: E402
+from mepol.envs.ant_maze import AntMazeVectorEnv  # noqa: E402
+from mepol.envs.hand_reach import HandReachVectorEnv  # noqa: E402
 from mepol.envs.humanoid import HumanoidVectorEnv  # noqa: E402
 
 
@@ -34,6 +36,17 @@ def test_threads_and_split_do_not_change_a_bit(domain):
     np.testing.assert_array_equal(np.concatenate(halves, axis=1), alone)
     np.testing.assert_array_equal(walk(domain(1), seeds[4:5], actions[:, 4:5]), alone[:, 4:5])
     assert np.abs(alone[:, 0] - alone[:, 1]).max() > 1e-3  # different seeds do differ
+
+
+@pytest.mark.parametrize("domain", [AntVectorEnv, AntMazeVectorEnv, HumanoidVectorEnv, HandReachVectorEnv])
+def test_not_looking_for_islands_of_constraints_changes_no_bit(domain):
+    bare, looking = domain(2), domain(2)
+    flag = int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+    assert bare.model.opt.disableflags & flag
+    looking.model.opt.disableflags &= ~flag
+    actions = np.random.default_rng(0).uniform(-0.4, 0.4, (150, 2, bare.single_action_space.shape[0]))
+    np.testing.assert_array_equal(walk(bare, [1, 2], actions), walk(looking, [1, 2], actions))
+    assert max(data.nefc for data in looking.data) > 0  # there were constraints to solve
 
 
 def test_earlier_observations_are_left_alone():
