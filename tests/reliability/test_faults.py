@@ -43,7 +43,12 @@ def toy_argv(kind: str, env: str, out: Path, *more: str) -> list[str]:
 
 
 def go_on(kind: str, env: str, run: Path) -> list[str]:
-    """The command that resumes it; who learns names the goal again, which is code and not in the run."""
+    """The command that resumes it; who learns names the goal again, which is code and not in the run.
+
+    A fault in the random play that looks at an environment comes before there is a run: the same command begins it.
+    """
+    if not (run / "config.json").exists():
+        return toy_argv(kind, env, run)
     named = ["finetune", "toys:far", "--env", env, "--resume"]
     return [*(["resume"] if kind in EXPLORERS else named), str(run)]
 
@@ -68,9 +73,10 @@ def healthy(nursery: Nursery, home: Path) -> Healthy:
 
 OF_EXPLORATION = (
     toys.Fault(toys.SINGLE, "hang", 7, "the environment's step 6 took longer than the time limit of LIMIT s", reset=1),
+    toys.Fault(toys.SINGLE, "hang", 7, "the environment's step 6 took longer than the time limit of LIMIT s", reset=5),
     toys.Fault(toys.VECTOR, "shrink", 0, "more than max_entropy_drop = 5", reset=3),
 )
-"""In an evaluation; in the measure of what is learnt."""
+"""In the random play before the run, and within the run; in the measure of what is learnt."""
 OF_LEARNING = (
     toys.Fault(toys.SINGLE, "raise", 5, "the environment's step 4 raised ZeroDivisionError: the whe", reset=2),
     toys.Fault(toys.VECTOR, "nan", 0, "environment 1 returned a NaN or infinite observation at reset", reset=5),
