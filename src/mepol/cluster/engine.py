@@ -50,7 +50,7 @@ class RayEngine:
         mailbox = ray.remote(Mailbox).options(num_cpus=0, max_concurrency=100_000, scheduling_strategy=here)
         self._mailbox = mailbox.remote()
         self._stack.callback(ray.kill, self._mailbox)
-        self._work = ray.remote(max_calls=1)(work)  # a process of its own for each, as on one machine
+        self._work = ray.remote(work)  # a process takes one after the other: to start one costs seconds
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -119,8 +119,15 @@ class Poster:
         self._last = time.monotonic()
 
 
+_listening: set[str] = set()
+"""Mailboxes that this process listens to: it may work on one member after the other."""
+
+
 def _listen(ray: Any, mailbox: Any) -> None:
     """From now on the word to stop, or the end of who could say it, interrupts the main thread."""
+    if (name := repr(mailbox)) in _listening:
+        return
+    _listening.add(name)
 
     def wait() -> None:
         with suppress(ray.exceptions.RayError):
