@@ -36,14 +36,15 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "plain": (),
     "state": ("--entropy-weight", "0.1"),
     "value-conditional": ("--entropy-weight", "0.1", "--entropy-kind", "value-conditional"),
-    "decaying": ("--entropy-weight", "0.1", "--entropy-decay", "0.05"),
+    "decaying": ("--entropy-weight", "0.1", "--entropy-decay", "0.1"),
+    "small": ("--entropy-weight", "0.01"),
 }
 SETUPS = {
     "grid-goal2": Setup(
         "{out}/explorer-gridworld",
         60,
         explore=("gridworld", "--fast", "--epochs", "4", "--seed", "0"),
-        variants=("plain", "state", "value-conditional"),
+        variants=("plain", "state", "value-conditional", "decaying", "small"),
     ),
     "ant-jump": Setup("results/ant-fast-seed-0", 20, flags=("--trpo.steps", "10000")),
     "humanoid-up": Setup("zoo:humanoid", 4),
