@@ -47,7 +47,7 @@ class Run:
     >>> run.policy.widths == run.best.widths == run.initial.widths
     True
     >>> run.metrics["epoch"].tolist(), sorted(run.metrics)[:3]
-    ([0, 1, 2], ['cells', 'coinciding', 'discrete_entropy'])
+    ([0, 1, 2], ['batches', 'cells', 'coinciding'])
     """
 
     def __init__(self, directory: RunDirectory[Any, Any], given: Any = None) -> None:

@@ -99,7 +99,8 @@ _CAR_MAXENT = _maxent(
     trpo_steps=4000,
 )
 _ANT_MAXENT = _maxent(10_000, 10, 0.2, density_pca=3)
-_HUMANOID_MAXENT = _maxent(50_000, 20, 1.0)
+_WHITE = dict.fromkeys(("apt", "re3", "rnd"), rows("PPO's noise is white", noise_correlation=0.0, log_std=-0.5))
+_HUMANOID_MAXENT = _maxent(50_000, 20, 1.0) | _WHITE
 _HAND_MAXENT = _maxent(10_000, 20, 1.0, trpo_steps=500)
 
 # --- The domains ----------------------------------------------------------------------------------------------------
@@ -217,7 +218,6 @@ _SMALL = (
     *rows(_OURS, trajectories=40, max_steps=15, kl_threshold=1.0, hidden=(64, 64)),
     *rows(_OURS, scale_inputs=True, input_range=3.0, zero_mean_steps=0, mirror=True),
 )
-_CARRIED = "ours (results/hard-bodies): white noise on stiff limits is cut off and cancels itself"
 # Where physics is the wall, and the noise of long returns the reason to need so much of it: a critic that is trusted
 # beyond five steps or so, and inputs of one scale (joints turn ten times faster than they reach).
 _CRITIC = (
@@ -238,7 +238,7 @@ _FAST: dict[str, Rows] = {
     "gridworld": (*_SMALL, *rows(_OURS, learning_rate=1.5e-4, epochs=40)),
     "mountain-car": (*_SMALL, *rows(_OURS, learning_rate=3e-4, k=50, eps=1e-6, epochs=150)),
     "ant": (*_CRITIC, *rows(_OURS, epochs=500)),
-    "humanoid": (*_CRITIC, *rows(_CARRIED, noise_correlation=0.75, log_std=0.0), *rows(_OURS, epochs=500)),
+    "humanoid": (*_CRITIC, *rows("ours (results/hard-bodies)", noise_correlation=0.75, log_std=0.0, epochs=500)),
 }
 PRESETS |= {
     f"{name}-fast": Preset(
@@ -250,7 +250,8 @@ PRESETS |= {
 
 def fast(name: str, config: ExploreConfig) -> ExploreConfig:
     """What does as `config` does in a fraction of the time: tuned for the preset `name`, or else general settings."""
-    return built(config, _FAST.get(name, _SEVERAL if config.worlds.envs else _GENERAL))
+    tuned = _FAST.get(name, _SEVERAL if config.worlds.envs else _GENERAL)
+    return built(config, over(tuned, *(PRESETS[name].rivals.get(config.explorer, ()) if name in PRESETS else ())))
 
 
 def general(config: ExploreConfig, *, limit: int | None = None, paper_rule: bool = False) -> ExploreConfig:
