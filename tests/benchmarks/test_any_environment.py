@@ -11,7 +11,7 @@ import any_environment
 import mepol
 from mepol.cli import main
 
-SMALL = ["--epochs", "1", "--trajectories", "4", "--horizon", "40", "--evaluation-trajectories", "4"]
+SMALL = ["--epochs", "1", "--trajectories", "4", "--horizon", "40", "--evaluation-trajectories", "4", "--threads", "1"]
 
 
 @pytest.mark.parametrize("name", any_environment.ENVIRONMENTS, ids=lambda name: name.rpartition(":")[2])

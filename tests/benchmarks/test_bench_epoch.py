@@ -9,7 +9,7 @@ from mepol.errors import ConfigError
 
 
 def test_every_part_is_timed_beside_its_floor() -> None:
-    timings = bench_domain("mountain-car", repetitions=1)
+    timings = bench_domain("mountain-car-fast", repetitions=1)
     assert [timing.part for timing in timings] == list(PARTS)
     for timing in timings:
         assert timing.ratio == timing.seconds / timing.floor > 0
