@@ -11,6 +11,7 @@ import safetensors.torch
 import torch
 from gymnasium.spaces import Box
 from scipy.special import digamma
+from test_finetune_run import TINY as PLAIN
 
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.api import begin_finetuning
@@ -33,16 +34,7 @@ from mepol.sb3.library import RolloutBuffer
 from mepol.sb3.randomness import drawing_from
 from mepol.sb3.rollout import Played, credit
 
-TINY = FinetuneConfig(
-    task="grid-goal1",
-    iterations=3,
-    horizon=10,
-    hidden=(8, 8),
-    machine=MachineConfig(threads=1),
-    entropy=EntropyConfig(entropy_weight=0.5, entropy_decay=0.1, entropy_k=3),
-    trpo=TrpoConfig(steps=40, value_passes=1, value_minibatches=2, cg_steps=2),
-    ppo=PpoConfig(steps=40, passes=1, minibatches=2),
-)
+TINY = dataclasses.replace(PLAIN, entropy=EntropyConfig(entropy_weight=0.5, entropy_decay=0.1, entropy_k=3))
 KINDS = ("state", "value-conditional")
 
 

@@ -64,10 +64,14 @@ class Batch:
 
     def first(self, steps: int) -> Batch:
         """The same trajectories, cut after `steps` steps."""
-        cut = slice(steps), slice(steps + 1)
-        truth = None if self.truth is None else self.truth[:, cut[1]]
-        weights = None if self.log_weights is None else self.log_weights[:, cut[0]]
-        return Batch(self.states[:, cut[1]], self.actions[:, cut[0]], np.minimum(self.lengths, steps), truth, weights)
+        seen, taken = np.s_[:, : steps + 1], np.s_[:, :steps]
+        return Batch(
+            self.states[seen],
+            self.actions[taken],
+            np.minimum(self.lengths, steps),
+            _some(self.truth, seen),
+            _some(self.log_weights, taken),
+        )
 
     @property
     def placed(self) -> NDArray[Any]:
@@ -76,13 +80,12 @@ class Batch:
 
     def part(self, rows: slice) -> Batch:
         """The trajectories in `rows` alone."""
-        truth = None if self.truth is None else self.truth[rows]
-        weights = None if self.log_weights is None else self.log_weights[rows]
-        return Batch(self.states[rows], self.actions[rows], self.lengths[rows], truth, weights)
+        own = self.states[rows], self.actions[rows], self.lengths[rows]
+        return Batch(*own, _some(self.truth, rows), _some(self.log_weights, rows))
 
     @staticmethod
     def joined(batches: Sequence[Batch]) -> Batch:
-        """Batches of one horizon, one after the other."""
+        """Batches of one horizon, one after the other; weights are nobody's but a union's."""
         whole = [np.concatenate([getattr(b, n) for b in batches]) for n in ("states", "actions", "lengths")]
         truths = [batch.truth for batch in batches if batch.truth is not None]
         return Batch(whole[0], whole[1], whole[2], np.concatenate(truths) if truths else None)
@@ -110,6 +113,10 @@ class Batch:
         """(N, D) the chosen coordinates of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
         columns: NDArray[np.float64] = self.states[:, 1:, list(features)]
         return columns[self.visited()]
+
+
+def _some(array: NDArray[np.float64] | None, where: Any) -> NDArray[np.float64] | None:
+    return None if array is None else array[where]
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,11 @@ class ReluNetwork(nn.Module):
         self.register_buffer("shift", torch.zeros(state_dim))
         self.register_buffer("scale", torch.full((state_dim,), 1.0 if picture is None else 255.0))
 
+    @property
+    def _weighted(self) -> list[nn.Module]:
+        """Every layer, in the order in which states pass them."""
+        return [*(() if self.eye is None else self.eye.layers), *self.layers]
+
     def read(self, obs: NDArray[Any]) -> NDArray[Any]:
         """(..., S) states as they are; pictures (..., H, W, C) as the rows (..., S) that the network reads."""
         return obs if self.picture is None else self.picture.rows(obs)
@@ -76,7 +81,7 @@ class ReluNetwork(nn.Module):
     @torch.no_grad()
     def draw_weights(self, rng: np.random.Generator) -> None:
         """Xavier-uniform weights, biases uniform in +-1/sqrt(fan-in)."""
-        for layer in (*(() if self.eye is None else self.eye.layers), *self.layers):
+        for layer in self._weighted:
             assert isinstance(layer, nn.Linear | nn.Conv2d)
             draw_layer(layer, rng)
 
@@ -107,8 +112,7 @@ class ReluNetwork(nn.Module):
         Bounded coordinates are sampled uniformly, unbounded ones from N(0, 1).
         100 Adam steps at 2.5e-4 on 5000 fresh samples each, as in the authors' release.
         """
-        trained = [*(() if self.eye is None else self.eye.parameters()), *self.layers.parameters()]
-        optimiser = torch.optim.Adam(trained, lr=2.5e-4)
+        optimiser = torch.optim.Adam([p for layer in self._weighted for p in layer.parameters()], lr=2.5e-4)
         low, high = np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)
         bounded = np.isfinite(low) & np.isfinite(high)
         low, width = np.where(bounded, low, 0.0), np.where(bounded, high - low, 1.0)

@@ -17,9 +17,11 @@ new one: it is dropped, the oldest first, where it adds less than `LEAST` of its
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -114,15 +116,12 @@ def _joined(batches: Sequence[Batch], log_weights: Sequence[NDArray[np.float64]]
     longest = max(batch.actions.shape[1] for batch in batches)
     largest = max(float(w[b.visited()].max()) for b, w in zip(batches, log_weights, strict=True))
 
-    def padded(array: NDArray[np.generic], length: int) -> NDArray[np.generic]:
+    def padded(array: NDArray[Any], length: int) -> NDArray[Any]:
         return np.pad(array, [(0, 0), (0, length - array.shape[1])] + [(0, 0)] * (array.ndim - 2))
 
-    return Batch(
-        np.concatenate([padded(batch.states, longest + 1) for batch in batches]),
-        np.concatenate([padded(batch.actions, longest) for batch in batches]),
-        np.concatenate([batch.lengths for batch in batches]),
-        log_weights=np.concatenate([padded(np.maximum(w - largest, FAINT), longest) for w in log_weights]),
-    )
+    alike = [Batch(padded(b.states, longest + 1), padded(b.actions, longest), b.lengths) for b in batches]
+    weights = np.concatenate([padded(np.maximum(w - largest, FAINT), longest) for w in log_weights])
+    return dataclasses.replace(Batch.joined(alike), log_weights=weights)
 
 
 def _effective(batch: Batch, gamma: float) -> float:

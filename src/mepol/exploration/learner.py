@@ -210,6 +210,8 @@ def search(batch: Batch, domain: Domain, config: ExploreConfig, workers: Workers
 def search_parts(batch: Batch, domain: Domain, config: ExploreConfig, workers: Workers) -> list[KnnLandscape]:
     """The same of each mini-batch; without several environments the batch is one."""
     rows, size = len(batch.lengths), config.worlds.size(len(batch.lengths))
+    if size >= rows:
+        return [search(batch, domain, config, workers)]
     return [search(batch.part(slice(a, a + size)), domain, config, workers) for a in range(0, rows, size)]
 
 
