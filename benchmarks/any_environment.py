@@ -5,7 +5,9 @@
 
 Each run is `mepol explore ENV --seed S`, without any other flag. The table has, per environment, the mean over seeds of
 the index of the first and of the last policy, their 95 % intervals, the index of uniform random play, samples and
-seconds of a run, and whether the intervals overlap.
+seconds of a run, whether the intervals are apart, and the index of the last policies of RND and APT at equal samples:
+`mepol explore ENV --explorer rnd --ppo-kl KL --seed S` with the KL below, the same networks and inputs (they have no
+policy for discrete actions).
 """
 
 from __future__ import annotations
@@ -31,9 +33,12 @@ ENVIRONMENTS = (
     *("MountainCarContinuous-v0", "CartPole-v1", "Acrobot-v1", "FetchReach-v4", "PointMaze_UMaze-v3"),
     *("dm_control/cartpole-swingup-v0", "BipedalWalker-v3", ROOM),
 )
+RIVALS = ("rnd", "apt")
+RIVAL_KL = "0.03"  # the action KL of MEPOL's own passes; 0.003, the default, learns less here (results/any/README.md)
+DISCRETE = ("CartPole-v1", "Acrobot-v1")
 COLUMNS = (
     *("environment", "seeds", "samples", "seconds", "start", "start_low", "start_high", "end", "end_low", "end_high"),
-    *("uniform", "apart"),
+    *("uniform", "apart", "rnd", "rnd_low", "rnd_high", "rnd_seeds", "apt", "apt_low", "apt_high", "apt_seeds"),
 )
 
 
@@ -48,6 +53,7 @@ def run(out: Path, env: str, seed: int, kind: str) -> None:
         return
     begun = time.monotonic()
     explorer = [] if kind == "mepol" else ["--explorer", kind]
+    explorer += ["--ppo-kl", RIVAL_KL] if kind in RIVALS else []
     begin = ["explore", env, "--seed", str(seed), "--out", str(path), *explorer]
     argv = [sys.executable, "-m", "mepol", *(["resume", str(path)] if path.exists() else begin)]
     env_vars = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -58,24 +64,35 @@ def run(out: Path, env: str, seed: int, kind: str) -> None:
         (out / f"{path.name}.seconds").write_text(f"{time.monotonic() - begun:.0f}")
 
 
+def seeds_of(out: Path, env: str, kind: str = "mepol") -> list[int]:
+    """Those whose run is finished."""
+    return [s for s in range(100) if (out / f"{place(out, env, s, kind).name}.seconds").exists()]
+
+
+def band(values: list[float]) -> list[float]:
+    """Mean, and the ends of its 95 % interval; NaN where there is none."""
+    found = dataclasses.astuple(mean_interval(values))[:3] if values else (np.nan,) * 3
+    return [round(np.nan if v is None else v, 3) for v in found]
+
+
 def table(out: Path, file: Path) -> None:
     os.environ["MEPOL_MODULES"] = ROOM.rpartition(":")[0]
     rows = []
     for env in ENVIRONMENTS:
-        seeds = [s for s in range(100) if (out / f"{place(out, env, s).name}.seconds").exists()]
-        if not seeds:
+        if not (seeds := seeds_of(out, env)):
             continue
         runs = [mepol.open(place(out, env, s)) for s in seeds]
-        index = np.array([[r.metrics["index"][0], r.metrics["index"][-1]] for r in runs])
-        bands = [dataclasses.astuple(mean_interval(column.tolist()))[:3] for column in index.T]
-        (start, low, high), (end, end_low, end_high) = ([np.nan if v is None else v for v in b] for b in bands)
+        start, end = (band([r.metrics["index"][row] for r in runs]) for row in (0, -1))
         seconds = np.mean([float((out / f"{place(out, env, s).name}.seconds").read_text()) for s in seeds])
         uniform = place(out, env, 0, "uniform")
         played = mepol.open(uniform).metrics["index"][-1] if uniform.exists() else np.nan
         name = env if env != ROOM else "benchmarks/walled_room.py:WalledRoom"
-        numbers = [round(v, 3) for v in (start, low, high, end, end_low, end_high, float(played))]
-        samples = int(runs[0].metrics["samples"][-1])
-        rows.append([name, len(seeds), samples, round(float(seconds)), *numbers, end_low > high])
+        row = [name, len(seeds), int(runs[0].metrics["samples"][-1]), round(float(seconds)), *start, *end]
+        row += [round(float(played), 3), end[1] > start[2]]
+        for rival in RIVALS:
+            raced = [mepol.open(place(out, env, s, rival)) for s in seeds_of(out, env, rival)]
+            row += [*band([r.metrics["index"][-1] for r in raced]), len(raced)]
+        rows.append(row)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows([COLUMNS, *rows])
@@ -96,6 +113,8 @@ def main() -> None:
         return
     jobs = [(env, 0, "uniform") for env in ENVIRONMENTS]
     jobs += [(env, seed, "mepol") for seed in range(asked.seeds) for env in ENVIRONMENTS]
+    paid = [env for env in ENVIRONMENTS if env not in DISCRETE]
+    jobs += [(env, seed, rival) for seed in range(asked.seeds) for rival in RIVALS for env in paid]
     with ThreadPoolExecutor(asked.jobs) as pool:
         list(pool.map(lambda job: run(asked.out, *job), jobs))
 

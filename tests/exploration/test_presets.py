@@ -8,7 +8,7 @@ import math
 import pytest
 
 from mepol.errors import ConfigError
-from mepol.exploration.presets import PRESETS, fast, preset
+from mepol.exploration.presets import PRESETS, fast, preset, starting_config
 
 # Appendix, table "MEPOL Parameters", copied by hand.
 PAPER = {
@@ -90,3 +90,17 @@ def test_every_preset_has_fast_settings_for_the_same_question(name: str) -> None
     assert quick.policy.mirror
     if f"{name}-fast" in PRESETS:
         assert quick == PRESETS[f"{name}-fast"].config
+
+
+@pytest.mark.parametrize("name", ["gridworld", "mountain-car", "ant", "humanoid", "humanoid-fast", "hand-reach"])
+def test_fast_maxent_starts_as_trpo_does(name: str) -> None:
+    config = starting_config(name, explorer="maxent", quick=True)
+    assert config.explorer == "maxent"
+    assert (config.policy.mirror, config.policy.standardise, config.policy.noise_correlation) == (False, False, 0.0)
+
+
+@pytest.mark.parametrize("explorer", ["rnd", "apt", "re3"])
+def test_rivals_in_an_unknown_environment_have_mepol_s_network_and_samples(explorer: str) -> None:
+    own, rival = starting_config("Pendulum-v1"), starting_config("Pendulum-v1", explorer=explorer)
+    assert rival.policy == own.policy
+    assert (rival.epochs, rival.trajectories, rival.horizon) == (own.epochs, own.trajectories, own.horizon)

@@ -18,6 +18,7 @@ from mepol.envs.make import limit_of
 from mepol.envs.names import advice, is_known
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
+from mepol.exploration.rival_presets import ANT_RIVALS, CAR_RIVALS, HAND_RIVALS, HUMANOID_RIVALS, LEANING, start_of
 from mepol.exploration.seeing import picture_rows, seeing
 from mepol.exploration.worlds.shipped import SHIPPED
 from mepol.settings import Row, Rows, built, over, rows, with_settings
@@ -45,7 +46,7 @@ class Preset:
 
     def rows_for(self, explorer: str) -> Rows:
         """The rows that hold when `explorer` explores."""
-        own = self.rivals.get(explorer, ()) if isinstance(explorer, str) else ()
+        own = (*start_of(explorer), *self.rivals.get(explorer, ())) if isinstance(explorer, str) else ()
         return over(self.rows, Row("explorer", explorer, "asked for"), *own)
 
     def config_for(self, explorer: str, changes: Mapping[str, Any] | None = None) -> ExploreConfig:
@@ -60,48 +61,6 @@ class Preset:
 _PAPER = "paper, table MEPOL Parameters"
 _BINS = "release (bins of its discrete entropy)"
 _DOMAIN = "the domain's"
-
-# --- MaxEnt ---------------------------------------------------------------------------------------------------------
-# What the paper does not say (eps, weights, coordinates of the density, the first component) is as in the code of
-# Hazan et al. that it adapted; docs/method/rivals.md lists it.
-
-_MAXENT = (
-    *rows(
-        "paper, table MaxEnt Parameters",
-        mixture_size=30,
-        density_kernel="epanechnikov",
-        density_pca=0,
-        trpo_iterations=300,
-        trpo_steps=5000,
-        trpo_kl=0.1,
-        trpo_discount=0.99,
-    ),
-    *rows("code of Hazan et al.", density_eps=1e-3, density_features="all"),
-    *rows("code of Hazan et al.", mixture_weights="uniform", mixture_draw="step"),
-    *rows("ours (docs/method/rivals.md)", density_points=100_000, scale_reward=True),
-)
-
-
-def _maxent(horizon: int, trajectories: int, bandwidth: float, *others: Row, **table: Any) -> dict[str, Rows]:
-    """The rival's rows in one domain."""
-    density = {"density_horizon": horizon, "density_trajectories": trajectories, "density_bandwidth": bandwidth}
-    return {"maxent": over(_MAXENT, *rows("paper, table MaxEnt Parameters", **density, **table), *others)}
-
-
-# Policies that lean on GridWorld's walls meet in one point, which has no neighbourhood: MEPOL never does.
-_LEANING = dict.fromkeys(("apt", "re3", "rnd"), rows("ours (docs/method/rivals.md)", eps=1e-6))
-_CAR_MAXENT = _maxent(
-    400,
-    100,
-    0.1,
-    Row("mixture_size", 60, "paper, table MaxEnt Parameters (its figure's caption: 20)"),
-    trpo_iterations=50,
-    trpo_steps=4000,
-)
-_ANT_MAXENT = _maxent(10_000, 10, 0.2, density_pca=3)
-_WHITE = dict.fromkeys(("apt", "re3", "rnd"), rows("PPO's noise is white", noise_correlation=0.0, log_std=-0.5))
-_HUMANOID_MAXENT = _maxent(50_000, 20, 1.0) | _WHITE
-_HAND_MAXENT = _maxent(10_000, 20, 1.0, trpo_steps=500)
 
 # --- The domains ----------------------------------------------------------------------------------------------------
 
@@ -149,39 +108,39 @@ PRESETS: dict[str, Preset] = {
     "gridworld": Preset(
         "four rooms joined by hallways, 2-D; about 4.5 of a possible 4.608 nats after 30 epochs",
         _GRIDWORLD,
-        _LEANING,
+        LEANING,
     ),
     "mountain-car": Preset(
-        "an underpowered car between two hills, 2-D; the paper's settings", _MOUNTAIN_CAR, _CAR_MAXENT
+        "an underpowered car between two hills, 2-D; the paper's settings", _MOUNTAIN_CAR, CAR_RIVALS
     ),
     "mountain-car-tuned": Preset(
         "the same with the network's input scaled to [-1, 1]: reaches the paper's discrete entropy",
         over(_MOUNTAIN_CAR, *rows("ours (docs/results/mountain-car.md)", scale_inputs=True)),
-        _CAR_MAXENT,
+        CAR_RIVALS,
     ),
     "ant": Preset(
-        "a four-legged robot on a plane, 29-D; entropy over torso position and orientation, 7-D", _ANT, _ANT_MAXENT
+        "a four-legged robot on a plane, 29-D; entropy over torso position and orientation, 7-D", _ANT, ANT_RIVALS
     ),
     "ant-xy": Preset(
         "the same, entropy over x and y alone: the start for navigation tasks",
         over(_ANT, *rows(_HIGHER, features="x,y"), *rows("release", epochs=10_000, kl_threshold=0.05)),
-        _ANT_MAXENT,
+        ANT_RIVALS,
     ),
     "humanoid": Preset(
         "a humanoid robot on a plane, 47-D; entropy over position, orientation and joint angles, 24-D",
         _HUMANOID,
-        _HUMANOID_MAXENT,
+        HUMANOID_RIVALS,
     ),
     "humanoid-xyz": Preset(
         "the same, entropy over x, y and z alone: the start for standing up",
         over(_HUMANOID, *rows(_HIGHER, features="x,y,z"), *rows("release", epochs=2000, kl_threshold=15.0)),
-        _HUMANOID_MAXENT,
+        HUMANOID_RIVALS,
     ),
-    "hand-reach": Preset("a robot hand, 63-D; entropy over its 24 joint angles", _HAND, _HAND_MAXENT),
+    "hand-reach": Preset("a robot hand, 63-D; entropy over its 24 joint angles", _HAND, HAND_RIVALS),
     "hand-reach-fingertips": Preset(
         "the same, entropy over the positions of the five fingertips, 15-D",
         over(_HAND, *rows(_EXTRA, features="48:63", k=4, horizon=50, trajectories=100, kl_threshold=0.05)),
-        _HAND_MAXENT,
+        HAND_RIVALS,
     ),
     "ant-maze": Preset(
         "the ant in a walled maze; entropy over x and y",
@@ -192,7 +151,7 @@ PRESETS: dict[str, Preset] = {
             *rows("the maze's borders", heatmap_low=(-6.25, -6.25), heatmap_high=(6.25, 6.25)),
             *rows("ln of the area between the walls, 112.5", ceiling=math.log(112.5)),
         ),
-        _ANT_MAXENT,
+        ANT_RIVALS,
     ),
     "gridworld-200d": Preset(
         "a hundred four-room planes at once, 200-D states and actions",
@@ -202,7 +161,7 @@ PRESETS: dict[str, Preset] = {
             *rows("ours: neighbours among 120,000 points in 200-D take minutes", evaluation_trajectories=20),
             *rows("a hundred times that of one plane", ceiling=gridworld_200d.ENTROPY_CEILING),
         ),
-        _LEANING,
+        LEANING,
     ),
 }
 
@@ -251,7 +210,8 @@ PRESETS |= {
 def fast(name: str, config: ExploreConfig) -> ExploreConfig:
     """What does as `config` does in a fraction of the time: tuned for the preset `name`, or else general settings."""
     tuned = _FAST.get(name, _SEVERAL if config.worlds.envs else _GENERAL)
-    return built(config, over(tuned, *(PRESETS[name].rivals.get(config.explorer, ()) if name in PRESETS else ())))
+    own = PRESETS[name].rivals.get(config.explorer, ()) if name in PRESETS else ()
+    return built(config, over(tuned, *start_of(config.explorer), *own))
 
 
 def general(config: ExploreConfig, *, limit: int | None = None, paper_rule: bool = False) -> ExploreConfig:
@@ -265,7 +225,7 @@ def general(config: ExploreConfig, *, limit: int | None = None, paper_rule: bool
         found += rows("the environment's own limit", horizon=limit)
         found += rows(_OURS, trajectories=min(100, max(10, round(_EPOCH_STEPS / limit))))
         found += rows(_OURS, evaluation_trajectories=measured)
-    if not paper_rule and config.rival is None:  # a rival has its own policy and its own rule
+    if not paper_rule and config.explorer != "maxent":  # whose policies start as TRPO's do
         found += _GENERAL
     return built(config, found)
 
