@@ -152,6 +152,23 @@ def test_a_task_figure_runs_its_explorer_first(tmp_path: Path):
     assert rows[0].share == pytest.approx(80 / (100 * 12_000), abs=1e-6)
 
 
+@pytest.mark.parametrize("folder", ["docs", "docs/results"])
+def test_the_page_shows_what_was_recorded_from_any_depth(tmp_path: Path, folder: str):
+    recorded = tmp_path / "results" / "recorded.toml"
+    recorded.parent.mkdir()
+    entry = {"figure": "fig-gridworld", "name": "mepol", "file": "a.csv", "measure": "index", "settings": "fast"}
+    recorded.write_text("[[series]]\n" + "".join(f'{key} = "{value}"\n' for key, value in entry.items()))
+    (tmp_path / "results" / "a.csv").write_text("seed,samples,index\n0,240000,4.0\n0,480000,4.5\n1,480000,4.3\n")
+    page = tmp_path / folder / "paper.md"
+    page.parent.mkdir(parents=True)
+    page.write_text(f"{BEGIN}\n{END}\n")
+    write_page(page, tmp_path / "nothing", SCALES)
+    assert (
+        "| fig-gridworld | mepol | index |  | 4.40 ± 1.27 | 2 of 8 | 4.8e+05, 10 % | fast | recorded |"
+        in page.read_text()
+    )
+
+
 def test_list_names_everything(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     assert main(["reproduce", "--list", "--scale", "paper", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out

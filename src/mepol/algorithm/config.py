@@ -22,7 +22,7 @@ class AscentConfig:
     learning_rate: Annotated[float, above(0, 1e30)] = 1e-5
     """Step size alpha."""
     max_steps: Annotated[int, at_least(1)] = 30
-    """Accepted gradient steps an epoch, at most."""
+    """Accepted gradient steps per epoch, at most."""
     max_backtracks: Annotated[int, at_least(0)] = 10
     """How often a step that leaves the trust region may be undone and its rate halved, in one epoch."""
     eps: Annotated[float, at_least(0)] = 0.0
@@ -40,7 +40,7 @@ class AscentConfig:
     rule: Annotated[str, one_of(RULES)] = "importance"
     """Gradient: of Eq. 2 by importance weights (the paper), or by advantages of a critic; then a step is a pass."""
     policy_kl: Annotated[float, at_least(0, "0: no bound")] = 0.0
-    """A second bound, on the mean KL of the actions, in nats a step; 0 for none (the paper)."""
+    """A second bound, on the mean KL of the actions, in nats per step; 0 for none (the paper)."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -65,7 +65,7 @@ class CriticConfig:
     critic_rate: Annotated[float, above(0, 1)] = 1e-3
     """Step size of the critic."""
     critic_steps: Annotated[int, at_least(1)] = 100
-    """Regression steps of the critic an epoch."""
+    """Regression steps of the critic per epoch."""
     critic_hidden: Annotated[tuple[int, ...], widths()] = (64, 64)
     """Widths of its hidden tanh layers."""
 

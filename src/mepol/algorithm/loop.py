@@ -144,7 +144,7 @@ class Iterate:
     entropy: Tensor
     kl: Tensor
     ess: Tensor
-    policy_kl: Tensor  # mean over the steps of KL(pi_0 || pi_h) of the actions, nats a step
+    policy_kl: Tensor  # mean over the steps of KL(pi_0 || pi_h) of the actions, nats per step
 
     @staticmethod
     def of(log_prob: Tensor, sampled: Tensor, paths: Paths, landscape: Landscape) -> Iterate:

@@ -24,7 +24,7 @@ Shard = tuple[Batch, list[Cut]]
 
 @dataclass(frozen=True)
 class Order:
-    """What every shard of a batch is told: sent to each node once an epoch, the policy in it.
+    """What every shard of a batch is told: sent to each node once per epoch, the policy in it.
 
     key: of the environments, which a worker keeps from batch to batch.
     """

@@ -56,7 +56,7 @@ class Choices:
     """Start from settings that reach the same entropy in a fraction of the time, instead of the paper's: tuned for
     gridworld, mountain-car, ant and humanoid, general ones for any other preset; the default where there is none."""
     paper_rule: bool = False
-    """Without a preset: the paper's rule and network instead of what is best today."""
+    """Without a preset: the paper's rule and network instead of the general fast settings."""
     observations: Literal["state", "pixels"] = "state"
     """What the policy sees: the state, or of GridWorld and MountainCar a small picture of it."""
     encoder: Literal["none", "random"] = "none"

@@ -75,7 +75,7 @@ def measure(run: Run, which: str, trajectories: int, seed: int, axes: str = "") 
 
 
 def _write(run: Run, coverage: GoalCoverage, grid: Grid) -> tuple[Path, Path]:
-    """The map as picture and as CSV, one line a goal."""
+    """The map as picture and as CSV, one line per goal."""
     centres = [
         low + (np.arange(n) + 0.5) * (high - low) / n
         for low, high, n in zip(grid.low, grid.high, grid.bins, strict=True)

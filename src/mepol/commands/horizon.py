@@ -43,7 +43,7 @@ class HorizonArguments:
     points: int = 20
     """Testing horizons, evenly spaced up to it."""
     trajectories: int = 500
-    """Fresh trajectories a run: H(d_h) rests on one state of each."""
+    """Fresh trajectories per run: H(d_h) rests on one state of each."""
     k: SomeInt = 4
     """Neighbours of both estimates, well below the trajectories; 4 by default."""
     eps: SomeFloat = None

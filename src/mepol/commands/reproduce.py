@@ -49,8 +49,8 @@ class ReproduceArguments:
     draw_only: bool = False
     """Run nothing: draw what is there."""
     page: SomePath = None
-    """Markdown file whose generated section is written anew from what is in OUT, and from results/recorded.toml beside
-    its folder; without names of figures nothing else is done."""
+    """Markdown file whose generated section is written anew from what is in OUT, and from results/recorded.toml in one
+    of the folders that it lies in; without names of figures nothing else is done."""
 
 
 def command(arguments: list[str]) -> None:

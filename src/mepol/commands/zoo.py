@@ -44,13 +44,15 @@ def command(arguments: list[str]) -> None:
 
 
 def _list(_: str, __: Path | None) -> None:
-    table = Table("zoo:", "index", "discrete entropy", "METRA's cells", "goals met", "samples", "epoch", "command")
+    table = Table("zoo:", "index", "discrete entropy", "METRA's cells", "goals met", "samples", "epoch")
+    table.columns[0].no_wrap = True  # what is typed
     for name in shipped_names():
         found = results_of(name)
         values = (found["measured"].get(column) for column in COLUMNS)
         cells = ["-" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values]
-        table.add_row(name, *cells, str(found["samples"]), str(found["epoch"]), found["command"])
+        table.add_row(name, *cells, str(found["samples"]), str(found["epoch"]))
     stdout.print(table, soft_wrap=False)
+    stdout.print("mepol zoo card NAME shows the command that made it")
     for name, words in missing().items():
         stdout.print(f"missing: {name}, which `{words}` would make")
 

@@ -45,7 +45,7 @@ def _exploration(run: Directory) -> None:
         stdout.print(f"  in {row.world} (probability {row.probability:g}): index {row.index:.3f} nats")
     if first.discrete_entropy is not None:
         stdout.print(
-            f"discrete entropy {first.discrete_entropy:.3f} -> {number(last.discrete_entropy)} nats an episode, "
+            f"discrete entropy {first.discrete_entropy:.3f} -> {number(last.discrete_entropy)} nats per episode, "
             f"cells visited {first.cells} -> {last.cells}"
         )
     elif run.config.encoder != "none":

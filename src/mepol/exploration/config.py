@@ -32,7 +32,7 @@ class EvaluationConfig:
     evaluate_every: Annotated[int, at_least(0)] = 10
     """Epochs between evaluations; the first and the last policy are always measured. 0: only those two."""
     evaluation_trajectories: Annotated[int, within(1, 10**6)] = 100
-    """Fresh trajectories an evaluation."""
+    """Fresh trajectories per evaluation."""
     heatmap_axes: str = "0,1"
     """The two observation coordinates of heatmaps and discrete entropies, by name or number; `auto` for the two
     that reach furthest in random play."""
@@ -73,12 +73,12 @@ class ExploreConfig:
     encoder: tyro.conf.Suppress[Literal["none", "random"]] = "none"
     """What the entropy of pictures is taken of: their embedding by a frozen random network of the run's seed."""
     horizon: Annotated[int, at_least(1)] = 500
-    """T, steps a trajectory."""
+    """T, steps per trajectory."""
     horizon_start: Annotated[int, at_least(0, "0: none")] = 0
     """T_0: begin with trajectories of so many steps, more of them, and double the steps up to T whenever the entropy
     grows little; 0 is the paper's, T from the first epoch on. Evaluations have T steps throughout."""
     trajectories: Annotated[int, at_least(1)] = 20
-    """N_traj, trajectories a batch."""
+    """N_traj, trajectories per batch."""
     epochs: Annotated[int, at_least(0)] = 100
     """Policy updates."""
     unit_actions: bool = True

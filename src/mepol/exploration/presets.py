@@ -215,7 +215,7 @@ def fast(name: str, config: ExploreConfig) -> ExploreConfig:
 
 
 def general(config: ExploreConfig, *, limit: int | None = None, paper_rule: bool = False) -> ExploreConfig:
-    """The start in an environment that has no preset: what is best there today, or with the paper's rule.
+    """The start in an environment that has no preset: the general fast settings, or with the paper's rule.
 
     limit: steps of its episodes, where they have a limit: the horizon.
     """

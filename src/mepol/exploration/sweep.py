@@ -196,7 +196,7 @@ COLUMNS = ("variant", "seed", "state", "epoch", "samples", *MEASURES, "reason")
 
 
 def write_summary(outcomes: Sequence[Outcome], out: Path) -> Path:
-    """summary.csv: one line a member with its last evaluation."""
+    """summary.csv: one line per member with its last evaluation."""
     rows = []
     for outcome in outcomes:
         row = None

@@ -35,7 +35,7 @@ for _kind in (
     _still("uniform", "uniform actions", uniform_explorer),
     Kind(
         "maxent",
-        "MaxEnt (Hazan et al. 2019): a mixture that grows by one policy a round",
+        "MaxEnt (Hazan et al. 2019): a mixture that grows by one policy per round",
         _maxent,
         length=lambda config: config.rival.mixture_size,
         length_name="mixture_size",

@@ -27,7 +27,7 @@ class TrpoConfig:
     prefix: ClassVar[str] = "trpo."
 
     steps: Annotated[int, at_least(2)] = 5000
-    """Environment steps an iteration."""
+    """Environment steps per iteration."""
     kl: Annotated[float, above(0)] = 0.01
     """Trust region on the mean KL of the action distributions, in nats."""
     discount: Annotated[float, within(0, 1)] = 0.99
@@ -64,7 +64,7 @@ class PpoConfig:
     prefix: ClassVar[str] = "ppo."
 
     steps: Annotated[int, at_least(2)] = 5000
-    """Environment steps an iteration."""
+    """Environment steps per iteration."""
     learning_rate: Annotated[float, between(0, 1)] = 3e-4
     """Step size of Adam."""
     clip: Annotated[float, above(0)] = 0.2
@@ -93,9 +93,9 @@ class SacConfig:
     prefix: ClassVar[str] = "sac."
 
     steps: Annotated[int, at_least(1)] = 5000
-    """Environment steps an iteration, collected before its updates."""
+    """Environment steps per iteration, collected before its updates."""
     updates: Annotated[int, at_least(0)] = 5000
-    """Gradient updates an iteration."""
+    """Gradient updates per iteration."""
     learning_rate: Annotated[float, between(0, 1)] = 3e-4
     """Step size of Adam."""
     discount: Annotated[float, within(0, 1)] = 0.99
@@ -244,7 +244,7 @@ class FinetuneConfig:
 
     @property
     def steps(self) -> int:
-        """Environment steps an iteration."""
+        """Environment steps per iteration."""
         return {"trpo": self.trpo.steps, "ppo": self.ppo.steps, "sac": self.sac.steps}[self.section]
 
     @property

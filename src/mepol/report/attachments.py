@@ -59,7 +59,7 @@ def _beginning(path: Path, most: int) -> tuple[bytes, int]:
 
 
 def goals(path: Path) -> dict[str, Any] | None:
-    """The map that `mepol goals` wrote as one line a goal, as a grid again; None where there is none.
+    """The map that `mepol goals` wrote as one line per goal, as a grid again; None where there is none.
 
     `hit_rate` and `steps` are (bins_0, bins_1), row by row, None where no goal is, or none was met.
     """

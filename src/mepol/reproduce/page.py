@@ -36,16 +36,16 @@ def write_page(path: Path, out: Path, scales: Sequence[str]) -> Path:
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise RunError(f"{path} has no place for the table: put the lines {BEGIN} and {END} where it belongs")
-    recorded = path.resolve().parent.parent / RECORDED
+    recorded = next((found for above in path.resolve().parents if (found := above / RECORDED).is_file()), None)
     rows = {figure.name: _rows(figure, out, scales, recorded) for figure in figures().values()}
     return write_bytes(path, f"{head}{BEGIN}\n{_table(rows)}\n{END}{tail}".encode())
 
 
-def _rows(figure: Figure, out: Path, scales: Sequence[str], recorded: Path) -> list[SummaryRow]:
+def _rows(figure: Figure, out: Path, scales: Sequence[str], recorded: Path | None) -> list[SummaryRow]:
     for scale in reversed(scales):
         if (found := out / scale / figure.name / SUMMARY.name).is_file():
             return SUMMARY.read(found)
-    return list(_recorded(figure, recorded)) if recorded.is_file() else []
+    return list(_recorded(figure, recorded)) if recorded else []
 
 
 def _table(rows: Mapping[str, Sequence[SummaryRow]]) -> str:

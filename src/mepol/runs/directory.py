@@ -2,8 +2,8 @@
 
 config.json          every setting, and which run this is
 domain.json          what the environment says of itself: names, features, grid, ceiling, reachable cells
-metrics.csv          one row a policy (docs/reference/metrics.md, docs/method/finetune.md); empty: not measured
-steps.csv            one row a tried gradient step (exploration)
+metrics.csv          one row per policy (docs/reference/metrics.md, docs/method/finetune.md); empty: not measured
+steps.csv            one row per tried gradient step (exploration)
 changes.csv          settings that were changed on the way, where any were (changes.py)
 policy.safetensors   the newest policy; initial.safetensors the one it started from; best.safetensors the best measured
 checkpoints/         the newest two states to resume from; *.bad are ones that could not be read
@@ -237,7 +237,7 @@ class RunDirectory(Generic[C, R]):
         return self.path / "heatmaps" / f"{self._name(turn)}.csv"
 
     def save_visits(self, turn: int, visits: NDArray[np.int64]) -> None:
-        """Write visit counts (bins_0, bins_1), one line a bin of the first axis."""
+        """Write visit counts (bins_0, bins_1), one line per bin of the first axis."""
         self.door.write_text(f"heatmaps/{self._name(turn)}.csv", visits_text(visits))
 
     def load_visits(self, turn: int) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ class Phase(Generic[C, R]):
     config: type[C]
     """Dataclass of its settings."""
     metrics: Table[R]
-    """metrics.csv: one row a policy."""
+    """metrics.csv: one row per policy."""
     score: str
     """The column that says which policy is the best."""
     learnt: str

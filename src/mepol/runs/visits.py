@@ -1,4 +1,4 @@
-"""Visit counts as a file: one line a bin of the first axis, nothing else in it."""
+"""Visit counts as a file: one line per bin of the first axis, nothing else in it."""
 
 from __future__ import annotations
 

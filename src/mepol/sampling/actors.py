@@ -168,7 +168,7 @@ class Mixture(_Choosing):
     """Components and how often each acts: the first is uniform over the actions, the others are Gaussian policies.
 
     weights: (1 + number of policies,), the first for uniform actions; they sum to 1.
-    draw: whether a component is drawn at every step or once a trajectory.
+    draw: whether a component is drawn at every step or once per trajectory.
     """
 
     uniform: UniformActor

@@ -48,7 +48,7 @@ class Actor(Protocol):
 
 @runtime_checkable
 class Episodic(Protocol):
-    """An actor that decides something once a trajectory."""
+    """An actor that decides something once per trajectory."""
 
     def begin(self, m: int, rng: np.random.Generator) -> Actor:
         """What acts in the next M trajectories."""

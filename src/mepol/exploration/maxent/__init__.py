@@ -1,1 +1,1 @@
-"""The rival MaxEnt: a mixture that grows by one policy a round."""
+"""The rival MaxEnt: a mixture that grows by one policy per round."""

@@ -16,7 +16,7 @@ class MaxEntConfig:
     """The rival MaxEnt (Hazan et al. 2019)."""
 
     mixture_size: Annotated[int, within(0, MAX_MIXTURE)] = 30
-    """Policies trained, one a round; the mixture also keeps uniform actions as its first component."""
+    """Policies trained, one per round; the mixture also keeps uniform actions as its first component."""
     mixture_weights: Literal["uniform", "geometric"] = "uniform"
     """All components alike, or 0.9^age projected onto the simplex, which leaves the five newest."""
     mixture_draw: Literal["step", "episode"] = "step"
@@ -38,7 +38,7 @@ class MaxEntConfig:
     density_points: Annotated[int, at_least(0)] = 100_000
     """States kept for the density, at most: bounds the cost of a reward. 0 keeps all."""
     trpo_iterations: Annotated[int, at_least(1)] = 300
-    """TRPO updates a round."""
+    """TRPO updates per round."""
     trpo_steps: Annotated[int, at_least(1)] = 5000
     """Environment steps an update."""
     trpo_kl: Annotated[float, above(0)] = 0.1

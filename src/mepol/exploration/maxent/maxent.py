@@ -1,4 +1,4 @@
-"""MaxEnt (Hazan et al. 2019): a mixture that grows by one policy a round, each paid for states the mixture lacks.
+"""MaxEnt (Hazan et al. 2019): a mixture that grows by one policy per round, each paid for states the mixture lacks.
 
     round r    states of the mixture of r policies     s ~ pi_mix        roll(mixture)
                their density                           p(s)              Density.fit

@@ -14,7 +14,7 @@ WIDEST = 4096
 
 @dataclass(frozen=True)
 class RivalConfig:
-    """What all of them share: PPO (Stable-Baselines3), one update an epoch, and how a reward reaches it."""
+    """What all of them share: PPO (Stable-Baselines3), one update per epoch, and how a reward reaches it."""
 
     reward_inputs: Literal["features", "state"] = "features"
     """What the reward sees: the entropy features, as MEPOL does, or the whole state."""
