@@ -26,7 +26,6 @@ from mepol.elsewhere.dataset import write_dataset
 from mepol.finetuning.tasks import TASKS
 
 ENTROPY = 0.001  # a bonus that a reward of 1 after a hundred steps still outweighs
-N_STEPS = 20  # of a return before the critic's word is taken: a goal is hundreds of steps away
 COLUMNS = ("task", "data", "seed", "steps", "goals_in_data", "updates", "success", "mean_length")
 
 
@@ -48,8 +47,8 @@ def filled(model: SAC, data: dict[str, np.ndarray]) -> None:
             data["next_observation"][row],
             actions[row],
             data["reward"][row],
-            np.maximum(data["terminated"][row], data["truncated"][row]),
-            [{"TimeLimit.truncated": bool(data["truncated"][row, 0])}],  # ends a return, and not the task
+            data["terminated"][row],  # a goal ends the episode; a time limit does not
+            [{}],
         )
 
 
@@ -98,8 +97,7 @@ def main(
     for seed in range(seeds):
         for name, source in sources.items():
             data = collected(source, task, steps, seed)
-            settings: dict[str, Any] = {"gamma": discount, "ent_coef": ENTROPY, "n_steps": N_STEPS, "device": "cpu"}
-            model = SAC("MlpPolicy", env, buffer_size=len(data["action"]), seed=seed, **settings)
+            model = SAC("MlpPolicy", env, gamma=discount, ent_coef=ENTROPY, buffer_size=steps, seed=seed, device="cpu")
             model.set_logger(configure(None, []))
             filled(model, data)
             model.train(gradient_steps=updates, batch_size=256)
