@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from mepol.finetuning.tasks import TASKS
 from mepol.reproduce.catalogue import chosen, figures, needed
 from mepol.reproduce.draw import DRAWERS, draw
 from mepol.reproduce.expected import stand
-from mepol.reproduce.found import SUMMARY, percent
+from mepol.reproduce.found import SUMMARY, SummaryRow, percent
 from mepol.reproduce.page import BEGIN, END, write_page
 from mepol.reproduce.studies import PAPER, SCALES, Scale, find_study, studies
 from mepol.reproduce.work import Asked, run_missing
@@ -163,10 +164,20 @@ def test_the_page_shows_what_was_recorded_from_any_depth(tmp_path: Path, folder:
     page.parent.mkdir(parents=True)
     page.write_text(f"{BEGIN}\n{END}\n")
     write_page(page, tmp_path / "nothing", SCALES)
-    assert (
-        "| fig-gridworld | mepol | index |  | 4.40 ± 1.27 | 2 of 8 | 4.8e+05, 10 % | fast | recorded |"
-        in page.read_text()
-    )
+    kept = "| fig-gridworld | mepol | index |  | 4.40 ± 1.27 | 2 of 8 | 4.8e+05, 10 % | fast | recorded |"
+    assert kept in page.read_text()
+
+    one = SummaryRow("fig-gridworld", "mepol", "index", 4.1, None, None, 1, 8, 9, 0.1, "fast", "quick", None)
+    made = [one, replace(one, series="random", value=3.3)]
+    table = tmp_path / "out" / "quick" / "fig-gridworld" / SUMMARY.name
+    table.parent.mkdir(parents=True)
+    table.write_text(SUMMARY.head + "".join(map(SUMMARY.line, made)))
+    write_page(page, tmp_path / "out", SCALES)
+    assert kept in page.read_text()  # two seeds say more than one
+    assert "| fig-gridworld | random | index |  | 3.30 | 1 of 8 | 9, 10 % | fast | quick |" in page.read_text()
+    table.write_text(SUMMARY.head + "".join(SUMMARY.line(replace(row, seeds=2)) for row in made))
+    write_page(page, tmp_path / "out", SCALES)
+    assert "recorded" not in page.read_text()
 
 
 def test_list_names_everything(capsys: pytest.CaptureFixture[str], tmp_path: Path):

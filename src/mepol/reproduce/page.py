@@ -26,7 +26,7 @@ RECORDED = "results/recorded.toml"
 def write_page(path: Path, out: Path, scales: Sequence[str]) -> Path:
     """Replace the section between the two marks of the Markdown file `path`; RunError where they are not there.
 
-    Each figure shows the largest of `scales` that is in `out`, and where there is none what was recorded.
+    Each figure shows the largest of `scales` that is in `out`; a series that was recorded with more seeds, those.
     """
     try:
         text = read_text(path, MAX_TABLE)
@@ -42,10 +42,15 @@ def write_page(path: Path, out: Path, scales: Sequence[str]) -> Path:
 
 
 def _rows(figure: Figure, out: Path, scales: Sequence[str], recorded: Path | None) -> list[SummaryRow]:
-    for scale in reversed(scales):
-        if (found := out / scale / figure.name / SUMMARY.name).is_file():
-            return SUMMARY.read(found)
-    return list(_recorded(figure, recorded)) if recorded else []
+    """Of each series the line that rests on more seeds: of the largest scale that is there, or what was recorded."""
+    tables = [out / scale / figure.name / SUMMARY.name for scale in reversed(scales)]
+    made = next((SUMMARY.read(table) for table in tables if table.is_file()), [])
+    found: dict[tuple[str, str], SummaryRow] = {}
+    for row in [*made, *(_recorded(figure, recorded) if recorded else ())]:
+        own = found.setdefault((row.series, row.measure), row)
+        if row.seeds > own.seeds:
+            found[row.series, row.measure] = row
+    return list(found.values())
 
 
 def _table(rows: Mapping[str, Sequence[SummaryRow]]) -> str:
