@@ -8,7 +8,9 @@ import pytest
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.policy import GaussianPolicy
+from mepol.errors import CollapseError, PolicyFileError
 
 
 def policy_of(correlation=0.0):
@@ -71,3 +73,43 @@ def test_stable_baselines3_evaluates_it_as_one_of_its_models(correlation):
     returns, lengths = evaluate_policy(policy, env, 4, deterministic=False, return_episode_rewards=True, warn=False)
     assert lengths == [200] * 4
     assert max(returns) < 0
+
+
+# --- choices ------------------------------------------------------------------------------------------------------
+
+
+def choosing(choices, state_dim=4):
+    policy = CategoricalPolicy(state_dim, choices, (8,))
+    policy.draw_weights(np.random.default_rng(0))
+    return policy
+
+
+@pytest.mark.parametrize(("choices", "one", "many"), [((3,), (), (6,)), ((3, 2), (2,), (6, 2))])
+def test_choices_are_whole_numbers_as_their_space_holds_them(choices, one, many):
+    policy, obs = choosing(choices), np.random.default_rng(1).normal(size=(6, 4))
+    space = gymnasium.spaces.Discrete(3) if len(choices) == 1 else gymnasium.spaces.MultiDiscrete(choices)
+    for deterministic in (True, False):
+        alone, state = policy.predict(obs[0], deterministic=deterministic, rng=np.random.default_rng(3))
+        assert (alone.shape, alone.dtype, state) == (one, np.int64, None)
+        assert space.contains(alone)
+        batch, _ = policy.predict(obs, deterministic=deterministic, rng=np.random.default_rng(3))
+        truth = policy.act(obs, np.random.default_rng(3), deterministic)
+        assert batch.shape == many
+        np.testing.assert_array_equal(batch.reshape(6, -1), truth)
+
+
+def test_stable_baselines3_evaluates_choices_too():
+    env = DummyVecEnv([lambda: gymnasium.make("CartPole-v1")] * 2)
+    env.seed(0)
+    returns, lengths = evaluate_policy(choosing((2,)), env, 4, return_episode_rewards=True, warn=False)
+    assert returns == lengths  # a pole pays 1 per step
+    assert min(lengths) > 5
+
+
+def test_what_no_choice_can_be_made_of_is_one_sentence():
+    with pytest.raises(PolicyFileError, match=r"the policy reads 4 numbers, and was given \(3,\)"):
+        choosing((2,)).predict(np.zeros((5, 3)))
+    with pytest.raises(PolicyFileError, match=r"the policy reads 4 numbers, and was given \(3,\)"):
+        GaussianPolicy(4, 2, (8,)).predict(np.zeros(3))
+    with pytest.raises(CollapseError, match="logits are NaN or infinite"):
+        choosing((2,)).predict(np.full(4, np.nan))

@@ -19,6 +19,7 @@ SMALL = {
     },
     **{"threads": 1, "progress": False},
 }
+CHOOSING = {name: value for name, value in SMALL.items() if name not in ("log_std", "eps")}
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +43,14 @@ def grid(grid_path):
 @pytest.fixture
 def pendulum(pendulum_path):
     return mepol.open(pendulum_path)
+
+
+@pytest.fixture(scope="session")
+def cart_path(tmp_path_factory):
+    """A finished run in CartPole, whose actions are two."""
+    return mepol.explore("CartPole-v1", epochs=1, out=tmp_path_factory.mktemp("cart") / "run", **CHOOSING).path
+
+
+@pytest.fixture
+def cart(cart_path):
+    return mepol.open(cart_path)

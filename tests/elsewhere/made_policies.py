@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.sampling.actors import SquashedPolicy
 
@@ -20,6 +21,17 @@ def gaussian(size: str, correlation: float = 0.0) -> GaussianPolicy:
         policy.shift.copy_(torch.from_numpy(rng.uniform(-2, 2, state_dim)))
         policy.scale.copy_(torch.from_numpy(rng.uniform(0.5, 3, state_dim)))
         policy.log_std.copy_(torch.from_numpy(rng.uniform(-1, 0.5, action_dim)))
+    return policy
+
+
+def categorical(choices: tuple[int, ...]) -> CategoricalPolicy:
+    """Seeded, far from uniform, with an input scaling that is far from none."""
+    policy, rng = CategoricalPolicy(5, choices, (32, 16)), np.random.default_rng(4)
+    policy.draw_weights(rng)
+    with torch.no_grad():
+        policy.layers[-1].weight.mul_(3.0)
+        policy.shift.copy_(torch.from_numpy(rng.uniform(-2, 2, 5)))
+        policy.scale.copy_(torch.from_numpy(rng.uniform(0.5, 3, 5)))
     return policy
 
 

@@ -194,3 +194,22 @@ def test_an_environment_that_nobody_can_make_again_is_left_out(tmp_path_factory)
     assert data.env_spec is None
     assert data.action_space == gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     assert data[0].observations.dtype == np.float32
+
+
+def test_discrete_actions_are_whole_numbers_in_both_formats(cart):
+    write_dataset(cart, "cart/explore-v0", 70)
+    data, played = minari.load_dataset("cart/explore-v0"), flat(cart, 70)
+    assert data.action_space == gymnasium.spaces.Discrete(2)
+    for found, truth in zip(data.iterate_episodes(), played, strict=True):
+        assert found.actions.dtype.kind == "i"
+        np.testing.assert_array_equal(found.actions, truth.actions[:, 0])
+    assert "whole numbers from 0 to 1" in data.storage.metadata["description"]
+    env, episode = data.recover_environment(), data[0]
+    env.reset(seed=0)
+    env.unwrapped.state = episode.observations[0].astype(np.float64)
+    replayed = [env.step(action)[0] for action in episode.actions]
+    np.testing.assert_allclose(replayed, episode.observations[1:], atol=1e-4)
+    write_dataset(cart, "rows", 70, format="parquet")
+    table = pandas.read_parquet("rows")
+    assert table["action"].dtype == np.int64
+    np.testing.assert_array_equal(table["action"], np.concatenate([e.actions[:, 0] for e in played]))

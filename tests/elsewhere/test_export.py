@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 import torch
 from gymnasium.spaces import Box
-from made_policies import SIZES, gaussian, means, squashed, states
+from made_policies import SIZES, categorical, gaussian, means, squashed, states
 from sb3_contrib import TRPO
 from stable_baselines3 import PPO, SAC
 
@@ -177,7 +177,7 @@ def test_a_goal_rewards_the_memory(grid, tmp_path, monkeypatch):
 def test_what_cannot_be_exported_is_one_sentence(tmp_path):
     mixture = Mixture(UniformActor(np.zeros(2, np.float32), np.ones(2, np.float32)), (), np.ones(1))
     for to in EXPORTERS:
-        with pytest.raises(PolicyFileError, match="a Mixture cannot be exported: only GaussianPolicy and Squashed"):
+        with pytest.raises(PolicyFileError, match="only GaussianPolicy, CategoricalPolicy and SquashedPolicy have"):
             export(mixture, to, tmp_path / "x")
     with pytest.raises(PolicyFileError, match="4 skills"):
         export(SquashedPolicy(2, 1, (4,), skills=4), "onnx", tmp_path / "x")
@@ -190,7 +190,7 @@ def test_what_cannot_be_exported_is_one_sentence(tmp_path):
     with pytest.raises(ConfigError, match="did you mean 'onnx'"):
         export(gaussian("tiny"), "onx", tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
-    assert len(KINDS) == 2
+    assert len(KINDS) == 3
 
 
 def test_nothing_is_overwritten(tmp_path):
@@ -219,3 +219,58 @@ def test_the_command_exports_runs_and_policy_files(grid_path, tmp_path, monkeypa
     assert main(["export", str(grid_path / "policy.safetensors"), "--to", "numpy", "--which", "best"]) == 2
     assert main(["export", "nowhere", "--to", "numpy"]) == 1
     assert capsys.readouterr().err.count("\n") == 2
+
+
+# --- discrete actions ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choices", [(4,), (3, 2)])
+def test_choices_are_equal_wherever_they_are_opened(choices, tmp_path):
+    policy = categorical(choices)
+    obs = states(policy)
+    best = policy.predict(obs, deterministic=True)[0]
+    noise = np.random.default_rng(5).random((200, len(choices)), dtype=np.float32)
+    tensor = torch.from_numpy(obs).float()
+    with torch.no_grad():
+        logits = policy.output(tensor).numpy()
+        truth = [part.softmax(-1).numpy() for part in policy.logits(tensor)]
+
+    session = onnxruntime.InferenceSession(export(policy, "onnx", tmp_path / "a")[0].read_bytes())
+    found, action = session.run(["logits", "action"], {"obs": obs.astype(np.float32)})
+    np.testing.assert_allclose(found, logits, atol=ATOL)
+    np.testing.assert_array_equal(action.reshape(best.shape), best)
+
+    script = torch.jit.load(export(policy, "torchscript", tmp_path / "b")[0])
+    np.testing.assert_allclose(script(tensor).numpy(), logits, atol=ATOL)
+    np.testing.assert_array_equal(script.best(tensor).numpy().reshape(best.shape), best)
+    np.testing.assert_array_equal(script.sample(tensor, torch.from_numpy(noise)), policy.responder()(obs, noise))
+
+    module = numpy_module(export(policy, "numpy", tmp_path / "c")[0])
+    for ours, theirs in zip(truth, module.probabilities(obs), strict=True):
+        np.testing.assert_allclose(theirs, ours, atol=ATOL)
+    np.testing.assert_array_equal(module.best(obs), best)
+    assert np.shape(module.act(obs[0], np.random.default_rng(0))) == np.shape(policy.predict(obs[0])[0])
+    drawn = np.reshape(module.act(np.repeat(obs[:1], 20000, 0), np.random.default_rng(1)), (20000, -1))
+    share = np.bincount(drawn[:, 0], minlength=choices[0]) / 20000
+    assert np.abs(share - truth[0][0]).max() < 4.5 * np.sqrt(0.25 / 20000)
+
+    for name, kind in (("sb3-ppo", PPO), ("sb3-trpo", TRPO)):  # a file alone knows the actions: they are counted
+        model = kind.load(export(policy, name, tmp_path / name)[0], device="cpu")
+        np.testing.assert_array_equal(model.predict(obs.astype(np.float32), deterministic=True)[0], best)
+        with torch.no_grad():
+            actions = torch.from_numpy(policy.responder()(obs, noise))
+            theirs = model.policy.get_distribution(tensor).log_prob(actions[:, 0] if len(choices) == 1 else actions)
+            np.testing.assert_allclose(theirs, policy.log_prob(tensor, actions), atol=1e-4)
+        assert model.mepol["choices"] == list(choices)
+    with pytest.raises(PolicyFileError, match="discrete actions cannot be exported to sb3-sac: SAC has none; use sb3"):
+        export(policy, "sb3-sac", tmp_path / "d")
+
+
+def test_a_run_of_choices_goes_on_in_stable_baselines3(cart, tmp_path):
+    model = PPO.load(cart.export("sb3-ppo", tmp_path / "cart")[0], env=gymnasium.make("CartPole-v1"), device="cpu")
+    obs = cart.states(trajectories=3)[:, :-1].reshape(-1, 4)
+    np.testing.assert_array_equal(
+        model.predict(obs.astype(np.float32), deterministic=True)[0], cart.policy.predict(obs, deterministic=True)[0]
+    )
+    told = facts("onnx", cart.export("onnx", tmp_path / "told")[0])
+    assert (told["choices"], told["action_low"], told["action_high"], told["unit_actions"]) == ([2], [0], [1], False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -9,6 +11,7 @@ from torch import Tensor
 
 from mepol.algorithm.pictures import Picture
 from mepol.algorithm.policy import NetworkPolicy, Responder, in_blocks
+from mepol.errors import CollapseError
 
 
 class CategoricalPolicy(NetworkPolicy):
@@ -57,6 +60,19 @@ class CategoricalPolicy(NetworkPolicy):
     ) -> NDArray[np.float32]:
         """(*rows, A) noise of one step, as `act` draws it: uniform in [0, 1), whatever it was before."""
         return rng.random((*rows, len(self.choices)), dtype=np.float32)
+
+    def predict(  # type: ignore[override]  # a space of choices holds whole numbers
+        self, obs: NDArray[np.floating], *rest: Any, **options: Any
+    ) -> tuple[NDArray[np.int64], Any]:
+        """As of `NetworkPolicy`, in whole numbers from 0: (A,) or (M, A), and where A is one, () or (M,).
+
+        So a Discrete or MultiDiscrete space that starts at 0 has them; to another's `start` they are to be added.
+        """
+        actions, state = super().predict(obs, *rest, **options)
+        if np.isnan(actions).any():
+            raise CollapseError("the policy's logits are NaN or infinite: its weights or the observation are")
+        whole = actions.astype(np.int64)
+        return (whole[..., 0] if len(self.choices) == 1 else whole), state
 
     def responder(self, of: NDArray[np.int64] | None = None) -> Responder:
         """The policy of this moment as a function: (..., S) observations, (..., A) uniform noise -> (..., A) actions.

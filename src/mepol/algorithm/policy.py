@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.pictures import Picture
+from mepol.errors import PolicyFileError
 from mepol.neighbours import torch_threads
 
 Responder = Callable[[NDArray[np.floating], NDArray[np.float32] | None], NDArray[np.float32]]
@@ -146,6 +147,8 @@ class NetworkPolicy(ReluNetwork, ABC):
         Actions are not clipped: no policy knows the bounds of an action space.
         """
         obs = self.read(obs)
+        if np.shape(obs)[-1:] != self.widths[:1]:
+            raise PolicyFileError(f"the policy reads {self.widths[0]} numbers, and was given {np.shape(obs)[-1:]}")
         if deterministic:
             return self.act(obs, np.random.default_rng(0), deterministic=True), state
         if rng is None:

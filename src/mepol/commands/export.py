@@ -24,6 +24,7 @@ class ExportArguments:
     function; correlated noise is dropped. sb3-sac: an untrained SAC with a replay buffer that the policy has filled
     (its tanh cannot equal our Gaussian); a policy that SAC learnt is copied exactly. onnx: mean and std. torchscript:
     forward(obs) is the mean, sample(obs, noise) adds the spread. numpy: mean and act in twenty lines beside an .npz.
+    Of discrete actions: logits and the likeliest action; not to sb3-sac.
     """
 
     policy: tyro.conf.Positional[Path]

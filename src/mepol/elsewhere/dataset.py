@@ -4,6 +4,8 @@
     parquet   part-00000.parquet, ...: episode, step, observation, action, reward, next_observation, terminated,
               truncated; part 0 alone is a whole table; the facts are the files' metadata `mepol`, as JSON
 
+Discrete actions are whole numbers from 0, and of a single choice a number, (T,).
+
 Both are written round by round: whoever stops the work keeps what was finished. Nothing is overwritten.
 """
 
@@ -86,7 +88,7 @@ class MinariWriter:
         last = np.arange(len(episode)) == len(episode) - 1
         return self._minari.data_collector.EpisodeBuffer(
             observations=episode.observations.astype(self._place.space.dtype),
-            actions=episode.actions.astype(self._place.action_space.dtype),
+            actions=self._place.given(episode.actions),
             rewards=list(episode.rewards),
             terminations=list(last & episode.terminated),
             truncations=list(last & (not episode.terminated)),
@@ -102,7 +104,7 @@ class ParquetWriter:
         path = Path(out)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"{path} is there already, and nothing is overwritten: choose another --out")
-        self.where, self._facts = str(path), dict(facts)
+        self.where, self._place, self._facts = str(path), place, dict(facts)
         self._door: Door = output_folder(path)
         self._parts = self._episodes = 0
 
@@ -111,14 +113,14 @@ class ParquetWriter:
         lengths = [len(episode) for episode in episodes]
         first = np.concatenate([episode.observations[:-1] for episode in episodes])
         after = np.concatenate([episode.observations[1:] for episode in episodes])
-        actions = np.concatenate([episode.actions for episode in episodes])
+        actions = self._place.given(np.concatenate([episode.actions for episode in episodes]))
         last = np.concatenate([np.arange(n) == n - 1 for n in lengths])
         solved = np.repeat([episode.terminated for episode in episodes], lengths)
         columns = {
             "episode": np.repeat(self._episodes + np.arange(len(episodes)), lengths),
             "step": np.concatenate([np.arange(n) for n in lengths]),
             "observation": self._rows(first),
-            "action": self._rows(actions),
+            "action": actions if actions.ndim == 1 else self._rows(actions),
             "reward": np.concatenate([episode.rewards for episode in episodes]),
             "next_observation": self._rows(after),
             "terminated": last & solved,
@@ -187,11 +189,13 @@ def describe_data(run: Any, place: Place, which: str, goal: str | Goal, seed: in
         if goal
         else "Rewards are all 0: the policy explored without any; relabel them by a goal."
     )
-    units = (
-        "Actions are in [-1, 1] and stand for the environment's own range (gymnasium.wrappers.RescaleAction)."
-        if place.unit_actions
-        else "Actions are in the environment's own units, clipped to its range."
-    )
+    low, high = (end.tolist() for end in place.ends)
+    if not isinstance(place.action_space, gymnasium.spaces.Box):
+        units = f"Actions are whole numbers from 0 to {', '.join(map(str, high))}, whatever the space starts at."
+    elif place.unit_actions:
+        units = "Actions are in [-1, 1] and stand for the environment's own range (gymnasium.wrappers.RescaleAction)."
+    else:
+        units = "Actions are in the environment's own units, clipped to its range."
     ends = "Ends that are not in a goal are marked as truncations."
     return {
         "algorithm": "MEPOL" if run.directory.phase.name == "explore" else str(run.config.algo),
@@ -199,8 +203,8 @@ def describe_data(run: Any, place: Place, which: str, goal: str | Goal, seed: in
         "env": place.env,
         "observation_names": list(place.names),
         "unit_actions": place.unit_actions,
-        "action_low": place.action_space.low.tolist(),
-        "action_high": place.action_space.high.tolist(),
+        "action_low": low,
+        "action_high": high,
         "which": which,
         "goal": named,
         "seed": seed,

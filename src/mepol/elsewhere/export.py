@@ -8,7 +8,8 @@ onnx          .onnx                        second output `std`          kept    
 torchscript   .pt                          `sample(obs, noise)`         kept                 in the metadata
 numpy         .py, .npz                    `act(obs, rng, noise)`       kept                 carried by `act`
 
-The action is what the policy gives, in its own range, which every file's metadata tells; whoever acts clips it.
+The action is what the policy gives, in its own range, which every file's metadata tells; whoever acts clips it. Of a
+policy of choices there is no spread: the files hold their logits, or probabilities, and SAC has no place for them.
 """
 
 from __future__ import annotations

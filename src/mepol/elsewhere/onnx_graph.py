@@ -1,6 +1,7 @@
 """A policy as an ONNX graph, put together by hand: a few operators of opset 17, which every runtime knows.
 
-Input `obs` (M, S) float32, M free; outputs `mean` (M, A) and, where it does not depend on the state, `std` (A,).
+Input `obs` (M, S) float32, M free; outputs `mean` (M, A) and, where it does not depend on the state, `std` (A,). Of a
+policy of choices they are `logits` (M, sum of all n) side by side and `action` (M, A) int64, the likeliest of each.
 """
 
 from __future__ import annotations
@@ -30,23 +31,29 @@ def onnx_bytes(net: Network, facts: dict[str, Any]) -> bytes:
     last = len(net.layers) - 1
     for i, (weight, bias) in enumerate(net.layers):
         arrays |= {f"weight.{i}": weight, f"bias.{i}": bias}
-        direct = i == last and net.squash is None
-        x = node("Gemm", [x, f"weight.{i}", f"bias.{i}"], "mean" if direct else f"layer.{i}", transB=1)
+        named = ("mean" if net.choices is None else "logits") if i == last and net.squash is None else f"layer.{i}"
+        x = node("Gemm", [x, f"weight.{i}", f"bias.{i}"], named, transB=1)
         x = x if i == last else node("Relu", [x], f"relu.{i}")
     if net.squash is not None:
         low, high = net.squash
         arrays |= {"half": (high - low) / 2, "middle": (high + low) / 2}
         node("Add", [node("Mul", [node("Tanh", [x], "tanh"), "half"], "stretched"), "middle"], "mean")
-    outputs: list[tuple[str, list[Any]]] = [("mean", ["M", net.action_dim])]
+    real, whole = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    outputs: list[tuple[str, Any, list[Any]]] = [(x if net.choices else "mean", real, ["M", net.outputs])]
+    if net.choices is not None:
+        arrays["choices"] = np.array(net.choices, dtype=np.int64)
+        parts = [f"choice.{i}" for i in range(net.action_dim)]
+        nodes.append(helper.make_node("Split", [x, "choices"], parts, axis=1))
+        taken = [node("ArgMax", [part], f"{part}.best", axis=1, keepdims=1) for part in parts]
+        outputs.append((node("Concat", taken, "action", axis=1), whole, ["M", net.action_dim]))
     if net.log_std is not None:
         arrays["spread"] = np.exp(net.log_std)
-        outputs.append((node("Identity", ["spread"], "std"), [net.action_dim]))
-    real = onnx.TensorProto.FLOAT
+        outputs.append((node("Identity", ["spread"], "std"), real, [net.action_dim]))
     graph = helper.make_graph(
         nodes,
         "mepol",
         [helper.make_tensor_value_info("obs", real, ["M", net.state_dim])],
-        [helper.make_tensor_value_info(name, real, shape) for name, shape in outputs],
+        [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in outputs],
         [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
     )
     model = helper.make_model(

@@ -1,7 +1,8 @@
 """A policy as a model file that Stable-Baselines3 opens itself: `PPO.load`, sb3-contrib's `TRPO.load`, `SAC.load`.
 
-    PPO, TRPO   the same Gaussian: weights and spread copied, input scaling folded into the first layer. The value
-                function is untrained. Correlated noise has no place there: it is dropped, and `model.mepol` says so.
+    PPO, TRPO   the same Gaussian, or the same choices: weights and spread copied, input scaling folded into the first
+                layer. The value function is untrained. Correlated noise has no place there: it is dropped, and
+                `model.mepol` says so.
     SAC         its tanh has no equal among Gaussians (sb3/actors.py), so an exploration goes in through the memory: an
                 untrained model of the same widths, and beside it a replay buffer that the policy has filled, which
                 `model.load_replay_buffer` opens. A policy that SAC learnt is copied exactly, without a buffer.
@@ -17,8 +18,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Box
 from torch import nn
 
+from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.elsewhere.episodes import Episode
 from mepol.elsewhere.network import Place, facts_of
@@ -35,7 +38,7 @@ MEMORY = 100_000  # transitions that SAC's memory has room for, or as many as we
 
 def on_policy_files(name: str, policy: Any, place: Place, play: Play | None) -> dict[str, bytes]:
     """PPO or TRPO (`name`), whose actor is `policy`."""
-    if not isinstance(policy, GaussianPolicy):
+    if not isinstance(policy, GaussianPolicy | CategoricalPolicy):
         raise PolicyFileError(
             f"a {type(policy).__name__} cannot be exported to sb3-{name}: its tanh has no equal among Gaussians; "
             "use sb3-sac"
@@ -50,6 +53,8 @@ def on_policy_files(name: str, policy: Any, place: Place, play: Play | None) -> 
 
 def sac_files(policy: Any, place: Place, play: Play | None) -> dict[str, bytes]:
     """SAC with the actor of `policy` where SAC learnt it, else with a memory that `play` fills."""
+    if isinstance(policy, CategoricalPolicy):
+        raise PolicyFileError("a policy of discrete actions cannot be exported to sb3-sac: SAC has none; use sb3-ppo")
     if not isinstance(policy, SquashedPolicy) and play is None:
         raise ConfigError("sb3-sac needs a run: the policy fills SAC's memory by acting in the run's environment")
     episodes = [] if isinstance(policy, SquashedPolicy) or play is None else play()
@@ -75,7 +80,7 @@ def sac_files(policy: Any, place: Place, play: Play | None) -> dict[str, bytes]:
 def _remember(model: SAC, episodes: Sequence[Episode], place: Place) -> None:
     """Store the episodes, actions in [-1, 1] as SAC has them; an end that is not in a goal is a time limit."""
     assert model.replay_buffer is not None
-    low, high = place.action_space.low, place.action_space.high
+    low, high = place.ends
     for episode in episodes:
         actions = 2 * (np.clip(episode.actions, low, high) - low) / (high - low) - 1
         last = len(episode) - 1
@@ -96,7 +101,7 @@ class _Spaces(gymnasium.Env[Any, Any]):
     """Two spaces, which is all that a model asks of an environment before it learns."""
 
     def __init__(self, place: Place) -> None:
-        if not place.action_space.is_bounded():
+        if isinstance(place.action_space, Box) and not place.action_space.is_bounded():
             raise ConfigError(
                 "Stable-Baselines3 needs a bounded action space: export the run, which knows its own, not a policy file"
             )
