@@ -50,7 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     verbose = VERBOSE in arguments
     words = [word for word in arguments if word != VERBOSE]
     name = "help" if not words or words[0] in ("-h", "--help") else words[0]
-    code = _run(name, words[1:], verbose=verbose)
+    try:
+        code = _run(name, words[1:], verbose=verbose)
+    except KeyboardInterrupt:  # while the little was imported that every command needs
+        return 130
     return code if words else 2
 
 

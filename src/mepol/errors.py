@@ -52,3 +52,7 @@ class CheckpointError(MepolError, ValueError):
 
 class MepolWarning(UserWarning):
     """Something a user should know about a run that goes on."""
+
+
+class PackageNews(UserWarning):
+    """What a package of environments says when it is imported, whatever is made of it; shown with --verbose."""

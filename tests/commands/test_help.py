@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mepol.cli import COMMANDS, main
+from mepol.commands.terminal import assignment
 from mepol.exploration.presets import PRESETS, starting_config
 from mepol.finetuning.presets import default_config
 from mepol.finetuning.tasks import TASKS
@@ -159,3 +162,31 @@ def test_a_terminal_without_our_letters_is_no_traceback(tmp_path: Path) -> None:
     )
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
     assert "is not a run directory" in done.stderr
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = run_main(["help"], capsys)
+    listed = {line.split()[1] for line in text.splitlines() if line.startswith("  mepol ")}
+    assert listed == set(COMMANDS) - {"help"}
+
+
+@pytest.mark.parametrize("value", ["True", "False", "true", " False "])
+def test_truth_values_are_read_as_python_and_as_toml_write_them(value: str) -> None:
+    assert assignment(f"continuous={value}") == ("continuous", value.strip().lower() == "true")
+    assert assignment(f"name={value}s") == ("name", f"{value}s")
+
+
+@pytest.mark.parametrize("module", ["torch", "tyro"])
+def test_who_stops_it_while_it_is_imported_sees_nothing(module: str, tmp_path: Path) -> None:
+    """As the installed command is begun; a module that never ends stands for the time that imports take."""
+    (tmp_path / f"{module}.py").write_text(
+        "print('here', flush=True)\nimport time\nwhile True:\n    time.sleep(0.01)\n"
+    )
+    code = "import sys; sys.argv = ['/usr/bin/mepol', 'doctor']; from mepol.cli import main; sys.exit(main())"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes) as process:
+        assert process.stdout.readline() == "here\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")

@@ -9,7 +9,7 @@ import gymnasium
 import pytest
 
 from mepol.console.notices import one_line_each, origin_of, short
-from mepol.errors import MepolWarning
+from mepol.errors import MepolWarning, PackageNews
 
 
 def said(capsys: pytest.CaptureFixture[str], *, verbose: bool = False) -> str:
@@ -55,3 +55,11 @@ def test_whose_warning_it_is() -> None:
     assert origin_of("/usr/lib/python3/dist-packages/six.py") == "six"
     assert origin_of("/home/me/my_env.py") == "my_env.py"
     assert short("\x1b[33mWARN: careful\x1b[0m", "gymnasium") == "gymnasium: careful"
+
+
+def test_what_a_package_says_when_it_is_imported_is_for_who_asks(capsys) -> None:
+    for verbose in (False, True):
+        with one_line_each(verbose=verbose):
+            warnings.simplefilter("always")
+            warnings.warn("AdroitHand was updated", PackageNews, stacklevel=1)
+        assert ("AdroitHand was updated" in capsys.readouterr().err) == verbose

@@ -142,8 +142,9 @@ def test_any_gymnasium_environment_can_carry_a_goal():
 
 
 def test_an_unknown_task_names_the_nearest():
-    with pytest.raises(ConfigError, match="did you mean 'ant-jump'"):
-        find_task("antjump")
+    for typed, meant in (("antjump", "ant-jump"), ("Pendulum-v0", "Pendulum-v1"), ("pendulum", "Pendulum-v1")):
+        with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+            find_task(typed)
 
 
 def test_humanoids_start_on_the_ground_from_the_stored_pool_and_seeds_repeat():

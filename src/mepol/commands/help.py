@@ -17,6 +17,7 @@ USAGE = f"""\
 mepol {__version__}: explore without rewards, and get one policy that covers the states evenly
 
   mepol explore PRESET|ENV_ID [--fast] [--seed S] [--epochs E] [--out DIR] [settings]   learn an exploration policy
+  mepol calibrate ENV_ID|FILE.py:CLASS [--write FILE.toml]                     settings for it, with their reasons
   mepol finetune TASK [--init RUN|none] [--which W] [--algo trpo|...] [--out DIR]       learn a sparse task from it
   mepol resume RUN [--epochs E | --iterations I]                               continue a run that was stopped
   mepol evaluate RUN... [--which W] [--trajectories N] [--seed S] [--json]     measure what their policies cover

@@ -55,10 +55,11 @@ def parse_rest(kind: Any, arguments: list[str], prog: str, default: Any) -> Any:
 
 
 def assignment(text: str) -> tuple[str, Any]:
-    """NAME=VALUE, the value as TOML; a bare word is a text."""
+    """NAME=VALUE, the value as TOML, true and false also as Python writes them; a bare word is a text."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ConfigError(f"{text!r} is not a setting: write NAME=VALUE")
+    value = {"True": "true", "False": "false"}.get(value.strip(), value)
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError):

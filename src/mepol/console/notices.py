@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mepol.console.screen import stderr
-from mepol.errors import MepolWarning
+from mepol.errors import MepolWarning, PackageNews
 
 MOST = 160  # characters of a foreign warning in its line
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -35,7 +35,7 @@ def one_line_each(*, verbose: bool = False) -> Iterator[None]:
             stderr.print(f"mepol: warning: {message}")
         elif verbose:
             say(f"{_bare(str(message))} ({category.__name__}, {filename}, line {lineno})")
-        else:
+        elif not issubclass(category, PackageNews):
             say(short(str(message), origin_of(filename)))
 
     class Unheard(logging.Handler):

@@ -27,7 +27,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from mepol.envs.batched import BatchedEnv
 from mepol.envs.coordinates import name_of
 from mepol.envs.make import make_env
-from mepol.envs.names import resolve
+from mepol.envs.names import nearest, resolve
 from mepol.errors import ConfigError, EnvironmentFault
 from mepol.finetuning import goals
 from mepol.finetuning.episodes import EpisodesVectorEnv, OwnRewardVectorEnv
@@ -93,7 +93,7 @@ def find_task(name: str, env: str = "", horizon: int | None = None) -> Task:
             raise ConfigError(f"the goal {name!r} needs an environment: add --env PRESET or --env ENV_ID")
         return Task(env, import_goal(name), horizon or DEFAULT_HORIZON)
     if name not in TASKS:
-        close = get_close_matches(name, TASKS, 1, cutoff=0.4)
+        close = get_close_matches(name, TASKS, 1) or nearest(name) or get_close_matches(name, TASKS, 1, cutoff=0.4)
         hint = f"did you mean {close[0]!r}? " if close else ""
         others = "a goal module:function, or an environment whose own reward is meant"
         raise ConfigError(f"no task called {name!r}; {hint}tasks: {', '.join(TASKS)}, {others}")

@@ -48,7 +48,9 @@ def require_handed(name: str, text: str, thing: object) -> None:
     Such a text is a name for people. It is never looked up: a file must not decide what is imported.
     """
     if text.startswith(GIVEN) and thing is None:
-        raise ConfigError(f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again")
+        raise ConfigError(
+            f"{name} is {text.removeprefix(GIVEN)!r}, an object that no file holds: hand it in again, {name}=..."
+        )
 
 
 def shown(value: object, text: Callable[[Any], str] = repr) -> str:
