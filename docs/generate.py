@@ -182,7 +182,7 @@ def named_errors() -> str:
         for kind in kinds
     ]
     says = (
-        "Every failure that a user can meet has a name in `mepol.errors`. All but the warning are a `MepolError`;\n"
+        "Every failure that a user can meet has a name in `mepol.errors`. All but the warnings are a `MepolError`;\n"
         "the command prints them as one sentence with name, number and remedy, and `--verbose` adds the traceback.\n"
         "It ends with 0 when done, 1 when it failed, 2 for wrong usage or values, 130 when interrupted."
     )

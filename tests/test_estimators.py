@@ -16,7 +16,7 @@ from scipy.special import digamma
 from mepol import knn_entropy, knn_kl, weighted_knn_entropy
 from mepol.errors import CoincidentParticlesError, MepolError, ParticleError
 from mepol.estimators import effective_sample_size, entropy, neighbour_mass, state_kl, weighted_entropy
-from mepol.neighbours import neighbours
+from mepol.neighbours import neighbours, places
 
 N = 20_000
 DIMS, KS = (1, 2, 3), (1, 4, 50)
@@ -362,3 +362,39 @@ def test_lists_and_integers_are_particles_too() -> None:
     assert knn_entropy([[0, 0], [1, 0], [0, 2], [3, 3]], 1) == pytest.approx(
         entropy(neighbours(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [3.0, 3.0]]), 1))
     )
+
+
+# --- finitely many states -----------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=2, max_size=60),
+    st.integers(1, 80),
+    st.integers(0, 2**32 - 1),
+)
+def test_of_places_the_estimates_are_the_plug_in_ones_whatever_k(states: list[int], k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = rng.exponential(size=len(states))
+    weights /= weights.sum()
+    near = places(np.eye(7)[states], k)
+    share = np.bincount(states, minlength=7) / len(states)
+    mass = np.bincount(states, weights, minlength=7)
+    seen = share > 0
+    assert entropy(near) == pytest.approx(-(share[seen] * np.log(share[seen])).sum(), abs=1e-12)
+    w = torch.from_numpy(weights).requires_grad_()
+    found = weighted_entropy(neighbour_mass(w, near), near)
+    assert found.item() == pytest.approx(-(mass[seen] * np.log(mass[seen])).sum(), abs=1e-12)
+    kl = state_kl(neighbour_mass(w, near), near)
+    assert kl.item() == pytest.approx((share[seen] * np.log(share[seen] / mass[seen])).sum(), abs=1e-12)
+    (gradient,) = torch.autograd.grad(found, w)  # d/dw_i of -sum P ln P is -ln P_i - 1, up to the constant bias
+    truth = -np.log(mass[states]) - 1.0 + (digamma(k) - math.log(k)) + (math.log(k) - digamma(k))
+    np.testing.assert_allclose(gradient.numpy() - gradient.numpy().mean(), truth - truth.mean(), atol=1e-9)
+
+
+def test_places_are_of_equal_rows_and_the_rest_is_told() -> None:
+    near = places([[0.0, 1.0], [-0.0, 1.0], [0.0, 2.0]], 4)
+    assert near.place.tolist() == [0, 0, 1]
+    assert (near.n, near.k, near.coinciding, near.count.tolist()) == (3, 4, 0, [2, 1])
+    for bad, message in (([[math.nan]], "particle 0"), ([], "shape"), ([[1.0]], "k = 0")):
+        with pytest.raises(ParticleError, match=message):
+            places(bad, 0 if message == "k = 0" else 2)

@@ -23,7 +23,7 @@ from scipy.special import digamma
 from torch import Tensor
 
 from mepol.errors import ParticleError
-from mepol.neighbours import Neighbours, Workers, neighbours
+from mepol.neighbours import Near, Workers, neighbours
 
 
 def knn_entropy(
@@ -81,24 +81,24 @@ def knn_kl(
     return float(state_kl(neighbour_mass(_normalised(weights, near.n), near), near))
 
 
-def entropy(near: Neighbours) -> float:
+def entropy(near: Near) -> float:
     """Entropy of the sampling density, in nats (Eq. 1)."""
     return float(near.log_volume.mean()) - math.log(near.k / near.n) + _bias(near.k)
 
 
-def neighbour_mass(weights: Tensor, near: Neighbours) -> Tensor:
+def neighbour_mass(weights: Tensor, near: Near) -> Tensor:
     """W (N,) of Eq. 2: the weight that lies in each particle's neighbourhood; differentiable in `weights` (N,)."""
     mass: Tensor = _NeighbourSum.apply(weights, near)  # type: ignore[no-untyped-call]
     return mass
 
 
-def weighted_entropy(mass: Tensor, near: Neighbours) -> Tensor:
+def weighted_entropy(mass: Tensor, near: Near) -> Tensor:
     """Entropy of the weighted density, in nats (Eq. 2), from neighbour masses (N,)."""
     log_volume = torch.from_numpy(near.log_volume)
     return -_total(torch.xlogy(mass, mass) - mass * log_volume) / near.k + _bias(near.k)
 
 
-def state_kl(mass: Tensor, near: Neighbours, prior: Tensor | None = None) -> Tensor:
+def state_kl(mass: Tensor, near: Near, prior: Tensor | None = None) -> Tensor:
     """KL(sampled || weighted), in nats (Eq. 3), from neighbour masses (N,).
 
     prior: neighbour masses (N,) of the density that is compared with, where it is not the one that drew the particles
@@ -128,13 +128,13 @@ class _NeighbourSum(torch.autograd.Function):
     """adjacency @ weights. Sparse products sum in a fixed order, so threads cannot change a digit."""
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, weights: Tensor, near: Neighbours) -> Tensor:
+    def forward(ctx: torch.autograd.function.FunctionCtx, weights: Tensor, near: Near) -> Tensor:
         ctx.near = near  # type: ignore[attr-defined]
         return torch.from_numpy(near.adjacency @ weights.detach().numpy())
 
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> tuple[Tensor, None]:
-        near: Neighbours = ctx.near  # type: ignore[attr-defined]
+        near: Near = ctx.near  # type: ignore[attr-defined]
         return torch.from_numpy(near.adjacency.T @ grads[0].numpy()), None
 
 

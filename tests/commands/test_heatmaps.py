@@ -96,3 +96,51 @@ def test_a_range_that_nobody_knows_is_that_of_the_states(made: Path) -> None:
     assert (grid.low, grid.high) == ((seen[:, 2].min(), seen[:, 0].min()), (seen[:, 2].max(), seen[:, 0].max()))
     batch.states[..., 0] = 0.25  # one that never moves
     assert chosen_grid(domain, "", [batch]).low[1] == -0.25
+
+
+# --- one coordinate -----------------------------------------------------------------------------------------------
+
+RAIL = """
+import gymnasium, numpy as np
+from gymnasium.spaces import Box
+class Rail(gymnasium.Env):
+    feature_names = ("along",)
+    observation_space, action_space = Box(-2.0, 2.0, (1,), np.float64), Box(-1.0, 1.0, (1,))
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = self.np_random.normal(0, 0.1, 1)
+        return self.at.copy(), {}
+    def step(self, action):
+        self.at = np.clip(self.at + 0.2 * action + self.np_random.normal(0, 0.02, 1), -2, 2)
+        return self.at.copy(), 0.0, False, False, {}
+"""
+
+
+def test_of_one_coordinate_it_is_a_histogram(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rail.py").write_text(RAIL)
+    sizes = ["--horizon", "30", "--trajectories", "4", "--evaluation-trajectories", "4", "--hidden", "8", "--k", "4"]
+    assert main(["explore", "rail.py:Rail", *sizes, "--epochs", "1", "--threads", "1", "--out", "run"]) == 0
+    said = capsys.readouterr().out
+    assert f"(ceiling {np.log(4):.3f})" in said  # ln of the rail's length, which nobody gave
+    assert "no heatmap" not in said
+    run = mepol.open("run")
+    with run.working(4) as copies:
+        batch = run.rollout(copies)
+    counts = visit_counts(batch, run.domain.grid).sum(axis=0)
+    truth, _ = np.histogram(batch.states[:, 1:], 20, (-2, 2))
+    np.testing.assert_array_equal(counts, truth[:, None])
+    assert run.directory.load_visits(0).shape == (20, 1)
+    with Image.open("run/figures/coverage.png") as picture:
+        assert picture.width > picture.height
+    assert main(["heatmaps", "run", "--replace", "--axes", "along:-1:1:8", "--trajectories", "3"]) == 0
+    assert "heatmaps over along:-1:1:8, of epochs" in capsys.readouterr().out
+    assert mepol.open("run").domain.grid.bins == (8, 1)
+    assert main(["goals", "run", "--trajectories", "3"]) == 0
+    assert Path("run/figures/goals.csv").read_text().startswith("along,hit_rate,steps_to_hit\n")
+    assert main(["animate", "run"]) == 0
+    assert main(["report", "run"]) == 0
+    page = Path("run/figures/report.html").read_text()
+    assert '"names":["along",""]' in page.replace(" ", "")

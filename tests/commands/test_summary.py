@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 
 import mepol
 from mepol.cli import main
+from mepol.commands import compare
 from mepol.console.summary import print_summary, uniform_index
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.drive import explore, resume
 from mepol.exploration.rows import MetricsRow
 from mepol.figures.summary import summarise
+from mepol.report import gather
 from mepol.runs.directory import RunDirectory
 from mepol.runs.drive import best_header, best_kept
 from mepol.runs.policies import with_header
@@ -85,3 +88,21 @@ def test_a_fine_tuning_that_ends_low_says_so(tmp_path: Path, capsys: pytest.Capt
         capsys.readouterr()
         print_summary(run)
         assert ("it ends below where it began (-9.000 after -5.000)" in capsys.readouterr().out) == (last < first)
+
+
+def test_the_ceiling_is_that_of_the_domain_wherever_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = {"horizon": 30, "trajectories": 4, "evaluation_trajectories": 4, "hidden": (8,), "threads": 1, "k": 4}
+    run = mepol.explore("Pendulum-v1", epochs=0, out=tmp_path / "run", progress=False, **sizes)
+    assert run.config.ceiling is None  # an angle, and a speed of [-8, 8]
+    truth = math.log(2 * math.pi * 16)
+    assert run.summary().ceiling == pytest.approx(truth)
+    print_summary(run.directory)
+    assert f"(ceiling {truth:.3f})" in capsys.readouterr().out
+    assert gather.gather([run.directory])["runs"][0]["limits"]["ceiling"] == pytest.approx(truth, abs=1e-6)
+    drawn: list[float | None] = []
+    original = compare.draw_bands
+    monkeypatch.setattr(compare, "draw_bands", lambda *a, **k: drawn.append(k["ceiling"]) or original(*a, **k))
+    assert main(["compare", str(run.path), "--out", str(tmp_path / "out")]) == 0
+    assert pytest.approx(truth) in drawn

@@ -272,6 +272,7 @@ def read_or_refused(text: str) -> bool:
         (json.dumps({**GOOD, "names": ["a"] * 10**5}), "names must be a list of 2 values"),
         (json.dumps({**GOOD, "widths": [0.0, 1.0]}), "widths must be above 0"),
         (json.dumps({**GOOD, "features": [0, 0]}), "name a coordinate twice"),
+        (json.dumps({**GOOD, "tabular": 1}), "tabular must be true or false"),
         (json.dumps({**GOOD, "reachable": GOOD["reachable"][:-4]}), "must be 400 bits"),
         (
             json.dumps({**GOOD, "actions": {"dtype": "uint8", "low": [-1], "high": [300]}}),

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box
 
 import mepol
 from mepol.cli import main
-from mepol.envs.contract import own_line
+from mepol.envs.contract import check_spaces, guard, own_line
 from mepol.envs.make import make_env
 from mepol.errors import EnvironmentFault
 
@@ -164,3 +164,19 @@ def test_a_single_environment_is_not_a_batch():
     for env in (gymnasium.make("mepol/GridWorld-v0"), "mepol/GridWorld-v0"):
         with pytest.raises(EnvironmentFault, match=r"a batch of environments is needed, not a .*make_vec"):
             mepol.collect(mepol.GaussianPolicy(2, 2, (4,)), env, 3, seed=0)
+
+
+def test_an_exception_without_words_and_a_space_without_coordinates():
+    class Silent(Walk):
+        def step(self, action):
+            raise NotImplementedError
+
+    class Empty(Walk):
+        observation_space = Box(-1.0, 1.0, (0,), np.float64)
+
+    env = make_env(Silent, 1)
+    env.reset(seed=[0])
+    with pytest.raises(EnvironmentFault, match=r"step raised NotImplementedError \("), guard("step"):
+        env.step(np.zeros((1, 1)))
+    with pytest.raises(EnvironmentFault, match=r"the observation space .* has no coordinate: give it one"):
+        check_spaces(make_env(Empty, 1))

@@ -173,3 +173,43 @@ def test_measuring_twice_in_one_environment_equals_measuring_in_two(env_id: str,
             fresh.append(measured(own, seed))
     np.testing.assert_array_equal(again[1].visits, fresh[1].visits)
     assert again[0].index == again[2].index == fresh[0].index != fresh[1].index == again[1].index
+
+
+class Fragile(Line):
+    """Ends at its second step, and breaks when it is stepped further."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        self.left = 2
+        return super().reset(seed=seed)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self.left -= 1
+        if self.left < 0:
+            raise IndexError("no card")
+        return np.zeros(1), 0.0, self.left == 0, False, {}
+
+
+def test_a_fault_past_the_end_of_an_episode_is_told_as_such() -> None:
+    env = make_env(Fragile, 1)
+    for _ in range(2):  # a reset makes it forget
+        env.reset(seed=[0])
+        env.step(np.zeros((1, 1)))
+        env.step(np.zeros((1, 1)))
+        with pytest.raises(EnvironmentFault, match=r"raised IndexError: no card.*past the end of an episode: --no-ig"):
+            env.step(np.zeros((1, 1)))
+    early = make_env(Fragile, 1)
+    early.reset(seed=[0])
+    early.envs[0].unwrapped.left = 0
+    with pytest.raises(IndexError, match=r"^no card$"):  # no end was passed
+        early.step(np.zeros((1, 1)))
+
+
+def test_a_class_without_spaces_is_one_sentence() -> None:
+    class Bare(gymnasium.Env):
+        action_space = Line.action_space
+
+    with pytest.raises(EnvironmentFault, match=r"Bare' has no observation_space: give it one of gymnasium\.spaces"):
+        make_env(Bare, 2)
+    Bare.observation_space, Bare.action_space = Line.observation_space, None
+    with pytest.raises(EnvironmentFault, match="Bare' has no action_space"):
+        make_env(Bare, 2)

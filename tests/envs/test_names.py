@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from mepol.envs import names
+from mepol.envs import names, offscreen
+from mepol.envs.coordinates import name_of
 from mepol.envs.make import make_env
 from mepol.envs.names import advice, is_known, nearest, resolve
 from mepol.errors import ConfigError, EnvironmentFault
@@ -124,3 +126,29 @@ def test_a_package_that_is_not_installed_is_named() -> None:
 def test_a_stranger_to_all_is_told_how_to_name_its_own() -> None:
     with pytest.raises(ConfigError, match=r"MODULE:ENV_ID, MODULE:CLASS or FILE\.py:CLASS"):
         starting_config("zzzzqqqq")
+
+
+def test_a_file_without_a_class_is_told_how_it_is_written(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"a class in a file is written mepol_test_room\.py:CLASS"):
+        starting_config("mepol_test_room.py")
+
+
+def test_a_class_in_a_file_is_called_by_its_file(folder: Path) -> None:
+    assert name_of(resolve("mepol_test_room.py:Room")) == f"{folder}/mepol_test_room.py:Room"
+    (folder / "lamed.py").write_text("import gymnasium\nclass Lamed(gymnasium.Env): pass\n")
+    with pytest.raises(EnvironmentFault, match=r"lamed\.py:Lamed' has no observation_space"):
+        make_env("lamed.py:Lamed", 1)
+
+
+def test_a_package_is_imported_as_it_is_to_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dm_control looks at MUJOCO_GL when it is imported, and never again."""
+    (tmp_path / "mepol_test_drawn.py").write_text("import os; found = dict(os.environ)")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(offscreen, "_egl_works", lambda: True)
+    offscreen.first_that_works.cache_clear()
+    monkeypatch.setattr(names, "NAMESPACES", (names.Namespace("mepol_test_drawn", "drawn", ("Drawn-",)),))
+    assert not is_known("Drawn-v0")
+    assert sys.modules["mepol_test_drawn"].found["MUJOCO_GL"] == "egl"
+    assert "MUJOCO_GL" not in os.environ
+    offscreen.first_that_works.cache_clear()

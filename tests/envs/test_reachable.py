@@ -105,7 +105,7 @@ def test_a_pair_is_read_with_and_without_ranges() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("x", "must name two"),
+        ("x,y,z", "must name one coordinate or two"),
         ("x,x", "twice"),
         ("x,y", "'y' is unbounded"),
         ("x,w", "'w'"),

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mepol.envs.finite import Leaf, column_mask, places_in
 from mepol.envs.make import make_env, make_single
 from mepol.envs.spaces import FlatObservations, UnitActions, fitted
 from mepol.errors import EnvironmentFault
@@ -113,8 +114,75 @@ def test_the_papers_domains_keep_their_units() -> None:
         (Box(0, 255, (96, 96, 3), np.uint8), r"is a picture, \(96, 96, 3\) uint8"),
         (Dict({"camera": Box(0, 255, (8, 8, 3), np.uint8)}), "the observation camera is a picture"),
         (Text(5), "the observation space is Text"),
+        (Box(0.0, 1.0, (64, 64, 3), np.float32), r"float32: wrap the environment to give a state, or bytes \(uint8\)"),
+        (Dict({}), "has no coordinate"),
     ],
 )
 def test_what_cannot_be_a_state_is_one_sentence(space: Any, message: str) -> None:
     with pytest.raises(EnvironmentFault, match=message):
         fitted(World(space))
+
+
+# --- parts that are not as their space says -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        ({"pos": np.zeros(2)}, "the observation's part 'in.room' is missing, or not of its space .KeyError: 'in'"),
+        ({"pos": np.zeros(3), "in": {"speed": [0.0], "room": 1}}, "part 'pos' has 3 numbers, and its space 2"),
+        ({"pos": np.zeros(2), "in": {"speed": [0.0], "room": 4}}, "part 'in.room' .*4 is not from 1 to 3"),
+        ({"pos": ["a", "b"], "in": {"speed": [0.0], "room": 1}}, "part 'pos' is missing, or not of its space"),
+    ],
+)
+def test_a_part_that_is_not_of_its_space_is_named(shown: Any, message: str) -> None:
+    inner = Dict({"room": Discrete(3, start=1), "speed": Box(-1.0, 1.0, (1,))})
+    env = FlatObservations(World(Dict({"pos": Box(-5.0, 5.0, (2,)), "in": inner})))
+    env.reset(seed=0)
+    env.flat({"pos": np.zeros(2), "in": {"speed": [0.5], "room": 3}})
+    with pytest.raises(EnvironmentFault, match=message):
+        env.flat(shown)
+
+
+def test_truth_values_are_numbers_and_every_part_says_whether_it_is_finite() -> None:
+    env = fitted(World(Box(0, 1, (3,), np.bool_)))
+    obs, _ = env.reset(seed=2)
+    np.testing.assert_array_equal(obs, env.unwrapped.shown.astype(float))
+    assert env.observation_space == Box(0.0, 1.0, (3,), np.float64)
+    assert env.get_wrapper_attr("observation_leaves") == (Leaf(1, 2),) * 3
+    leaves = FlatObservations(World()).observation_leaves
+    real, number, choice = Leaf(2, 0), Leaf(1, 10), Leaf(3, 3)
+    pair = (Leaf(1, 2), Leaf(1, 2), Leaf(1, 4), Leaf(1, 5))
+    assert leaves == (real, *[number] * 4, *pair, choice, Leaf(1, 0))
+    assert places_in(leaves) is None
+    assert places_in((choice, *pair)) == 3 * 2 * 2 * 4 * 5
+    assert places_in((Leaf(1, 101), Leaf(1, 100))) is None  # more than are counted
+    marks = column_mask((real, choice, number), [False, True, False])
+    assert marks.tolist() == [False, False, True, True, True, False]
+
+
+# --- actions of any shape -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (), (1, 2, 2)])
+@pytest.mark.parametrize("unit", [True, False])
+def test_actions_of_any_shape_are_a_row(shape: tuple[int, ...], unit: bool) -> None:
+    env = fitted(World(actions=Box(-3.0, 5.0, shape, np.float32)), unit_actions=unit)
+    size = int(np.prod(shape))
+    env.reset(seed=0)
+    env.step(np.full(size, 9.0, dtype=np.float32))  # the world refuses what is not of its space
+    np.testing.assert_array_equal(env.unwrapped.seen[-1], np.full(shape, 5.0))
+    env.step(np.zeros(size, dtype=np.float32))
+    np.testing.assert_array_equal(env.unwrapped.seen[-1], np.full(shape, 1.0 if unit else 0.0))
+    assert env.action_space.shape == (size,)
+
+
+@pytest.mark.parametrize("unit", [True, False])
+def test_actions_are_clipped_at_the_ends_that_they_have(unit: bool) -> None:
+    box = Box(np.array([0.0, -np.inf, -1.0]), np.array([np.inf, 2.0, 1.0]), dtype=np.float64)
+    env = fitted(World(actions=box), unit_actions=unit)
+    assert env.action_space == box
+    env.reset(seed=0)
+    for action in ([-7.0, 7.0, 7.0], [7.0, -7.0, -7.0]):
+        env.step(np.array(action, dtype=np.float32))
+    np.testing.assert_array_equal(env.unwrapped.seen, [[0.0, 2.0, 1.0], [7.0, -7.0, -1.0]])

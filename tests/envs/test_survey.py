@@ -8,11 +8,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 import mepol
 from mepol.cli import main
+from mepol.envs.domain import UNBOUNDED, Domain
 from mepol.envs.layout import Asked
+from mepol.envs.make import make_env
 from mepol.envs.survey import Survey, listed, propose_features
 from mepol.errors import ConfigError
 
@@ -149,3 +151,82 @@ def test_every_seed_sees_the_same_survey(tmp_path: Any) -> None:
     settings: dict[str, Any] = {"epochs": 0, "horizon": 30, "evaluation_trajectories": 4, "progress": False}
     runs = [mepol.explore(Room, seed=s, out=tmp_path / str(s), **settings) for s in (0, 1)]
     assert (runs[0].path / "domain.json").read_text() == (runs[1].path / "domain.json").read_text()
+
+
+# --- finite observations, ceilings, one coordinate ----------------------------------------------------------------
+
+AUTO: dict[str, Any] = dict.fromkeys(("features", "scale_features", "heatmap_axes"), "auto") | {"coinciding": "floor"}
+
+
+def domain_of(observations: Any, actions: Any = None, rng: Any = None, **asked: Any) -> Domain:
+    """The domain of a world with these spaces, of which `rng` shows samples, or without it the first alone."""
+
+    class World(gymnasium.Env[Any, Any]):
+        observation_space, action_space = observations, Box(-1.0, 1.0, (1,)) if actions is None else actions
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            self.observation_space.seed(seed)
+            self.shown = self.observation_space.sample()
+            return self.shown, {}
+
+        def step(self, action: Any) -> Any:
+            return (self.shown if rng is None else self.observation_space.sample()), 0.0, False, False, {}
+
+    env = make_env(World, 5)
+    states = [env.reset(seed=[1, 1, 1, 1, 1])[0]]
+    states += [env.step(np.zeros((5, 1)))[0] for _ in range(20)]
+    return Domain.of(env, name="World", survey=Survey(np.stack(states, axis=1).astype(float)), **(AUTO | asked))
+
+
+@pytest.mark.parametrize(
+    ("space", "count", "axes"),
+    [
+        (Discrete(30), 30, None),
+        (Tuple((Discrete(32), Discrete(11), Discrete(2))), 704, None),
+        (MultiDiscrete([7, 9]), 63, (0, 1)),
+        (MultiBinary(3), 8, (0, 1)),
+        (Box(0, 4, (2,), np.int64), 25, (0, 1)),
+        (Dict({"a": Discrete(3), "b": MultiDiscrete([5])}), 15, (3, 3)),  # a line over b
+    ],
+)
+def test_states_that_are_finite_are_counted_and_none_is_left_out(space: Any, count: int, axes: Any) -> None:
+    domain = domain_of(space)  # of which random play shows one alone
+    assert domain.tabular
+    assert domain.features == tuple(range(domain.state_dim))
+    assert domain.ceiling == pytest.approx(np.log(count))
+    assert (domain.grid and domain.grid.axes) == axes
+    assert domain.notes == (
+        f"observations are one of {count} states: the entropy is that of the visits to them, counted, "
+        f"at most ln {count} = {np.log(count):.3f} nats",
+    )
+    again = Domain.from_json(domain.to_json())
+    assert again.tabular
+    points = np.random.default_rng(0).integers(0, 2, (50, domain.state_dim)).astype(float)
+    assert again.near(points, 4, eps=1.0).log_volume.tolist() == domain.near(points, 4).log_volume.tolist()
+    some = domain_of(space, features=domain.names[0])
+    assert (some.tabular, some.features, some.ceiling) == (True, (0,), None)
+
+
+def test_what_is_not_finite_is_measured_by_distances_and_says_no_ceiling_of_truth_values() -> None:
+    rng = np.random.default_rng(0)
+    assert not domain_of(Discrete(4), coinciding="refuse", features="all").tabular  # the paper's rule
+    assert not domain_of(MultiBinary(14), rng=rng).tabular  # more states than are counted
+    assert not domain_of(Discrete(4), features=lambda states: states[:, :1]).tabular
+    mixed = domain_of(Dict({"at": Box(-1.0, 1.0, (2,)), "room": Discrete(3)}), rng=rng)
+    assert (mixed.tabular, mixed.ceiling) == (False, None)
+    assert domain_of(Dict({"at": Box(-1.0, 1.0, (2,))}), rng=rng).ceiling == pytest.approx(np.log(4))
+    assert domain_of(Box(0, 10**5, (2,), np.int64), rng=rng).ceiling is None
+    assert '"tabular"' not in mixed.to_json()  # as files were before
+
+
+def test_one_coordinate_is_a_line_and_what_nobody_knows_is_said() -> None:
+    rng = np.random.default_rng(0)
+    grid = domain_of(Box(-5.0, 3.0, (1,)), rng=rng, heatmap_bins=(8, 20)).grid
+    assert grid is not None
+    assert (grid.line, grid.axes, grid.low[0], grid.high[0], grid.bins) == (True, (0, 0), -5.0, 3.0, (8, 1))
+    still = domain_of(Box(-5.0, 5.0, (2,)))
+    assert "no coordinate moved in random play: there is no entropy to raise" in still.notes
+    for free in (Box(-np.inf, np.inf, (1,)), Box(0.0, np.inf, (1,))):
+        assert UNBOUNDED in domain_of(Box(-5.0, 5.0, (2,)), free, rng=rng).notes
+    assert UNBOUNDED not in domain_of(Box(-5.0, 5.0, (2,)), rng=rng).notes

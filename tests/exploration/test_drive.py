@@ -145,7 +145,7 @@ def test_an_existing_run_is_refused_and_left_untouched(tiny: Callable, tmp_path:
         ({"env": "no_such_module:Env-v0"}, EnvironmentFault, "no_such_module"),
         ({"features": "speed"}, ConfigError, "no feature 'speed'"),
         ({"features": "x,x"}, ConfigError, "twice"),
-        ({"heatmap_axes": "x"}, ConfigError, "heatmap_axes = 'x' must name two"),
+        ({"heatmap_axes": "x,y,0"}, ConfigError, "twice"),
         ({"heatmap_low": (0.0, 0.0), "heatmap_high": (0.0, 1.0)}, ConfigError, "zero-width"),
         ({"heatmap_low": (float("nan"), 0.0)}, ConfigError, "finite"),
     ],

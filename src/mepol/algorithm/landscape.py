@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mepol.estimators import entropy, neighbour_mass, state_kl, weighted_entropy
-from mepol.neighbours import Neighbours, Workers, neighbours
+from mepol.neighbours import Near, Workers, neighbours
 
 
 class Landscape(Protocol):
@@ -50,7 +50,7 @@ class KnnLandscape:
     Eq. 1 is Eq. 2 with these, and Eq. 3 compares with the density that they make.
     """
 
-    near: Neighbours
+    near: Near
     prior: Tensor | None = None
 
     @staticmethod

@@ -18,7 +18,7 @@ from mepol.commands import compare_learners
 from mepol.commands.terminal import SomePath, at_least, parse
 from mepol.console.screen import stdout
 from mepol.envs.reachable import coverage
-from mepol.errors import ConfigError, EnvironmentFault, MepolWarning, RunError
+from mepol.errors import ConfigError, EnvironmentFault, MepolError, MepolWarning, RunError
 from mepol.figures.bands import draw_bands
 from mepol.runs.alike import alike
 from mepol.runs.directory import RunDirectory
@@ -126,6 +126,15 @@ def _reachable(run: Run) -> NDArray[np.bool_] | None:
         return None
 
 
+def _ceiling(run: Run) -> float | None:
+    """Highest index that there is, of the run's domain, or where that cannot be had of its settings: only a line."""
+    try:
+        return load_domain(run).ceiling
+    except MepolError:
+        own: float | None = run.config.ceiling
+        return own
+
+
 def _coverage(run: Run, epoch: int, mask: NDArray[np.bool_] | None) -> float | None:
     """Share of the reachable cells in the visits that the run stored at `epoch`; a damaged table is only named."""
     if mask is None or epoch not in run.evaluated_turns():
@@ -144,7 +153,7 @@ def samples_of(group: Group) -> int:
 
 
 def comparison_csv(groups: Sequence[Group]) -> str:
-    """One line a group and measure."""
+    """One line per group and measure."""
     rows = []
     for group in groups:
         for m in final_measures(group):
@@ -154,7 +163,7 @@ def comparison_csv(groups: Sequence[Group]) -> str:
 
 
 def curves_csv(groups: Sequence[Group]) -> str:
-    """One line a group, seed and evaluated epoch."""
+    """One line per group, seed and evaluated epoch."""
     rows = (
         (group.name, run.config.seed, row.epoch, row.samples, *(_cell(getattr(row, measure)) for measure in MEASURES))
         for group in groups
@@ -177,7 +186,7 @@ def write_comparison(
     door = output_folder(out)
     paths = [door.write_text(name, text) for name, text in texts.items()]
     envs = sorted({run.config.env for group in groups for run in group.runs})
-    ceilings = {run.config.ceiling for group in groups for run in group.runs}
+    ceilings = {_ceiling(run) for group in groups for run in group.runs}
     for measure in MEASURES:
         bands = {group.title: found for group in groups if (found := band(group, measure, against=against)) is not None}
         if bands:

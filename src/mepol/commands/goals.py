@@ -34,8 +34,8 @@ class GoalsArguments:
     seed: int = 0
     """Of the fresh trajectories."""
     axes: str = ""
-    """Two coordinates that the goals are cells of, `x,y` or `x:-12:12:40,y:-12:12:40`; by default the run's own, or the
-    first two that its entropy is of. A range that nobody knows is that of the states seen."""
+    """Two coordinates that the goals are cells of, `x,y` or `x:-12:12:40,y:-12:12:40`, or one; by default the run's,
+    or the first two that its entropy is of. A range that nobody knows is that of the states seen."""
     json: bool = False
     """Print JSON instead of sentences."""
 
@@ -84,8 +84,10 @@ def _write(run: Run, coverage: GoalCoverage, grid: Grid) -> tuple[Path, Path]:
     for i, j in np.argwhere(coverage.goals):
         steps = coverage.steps_to_hit[i, j]
         place = f"{centres[0][i]:.6g}", f"{centres[1][j]:.6g}"
-        rows.append((*place, f"{coverage.hit_rate[i, j]:.6g}", "" if np.isnan(steps) else f"{steps:.2f}"))
+        rows.append((*place[: grid.shown], f"{coverage.hit_rate[i, j]:.6g}", "" if np.isnan(steps) else f"{steps:.2f}"))
     door = run.directory.door
     door.folder("figures")
-    table = door.write_text("figures/goals.csv", csv_text((*grid.names, "hit_rate", "steps_to_hit"), rows))
+    table = door.write_text(
+        "figures/goals.csv", csv_text((*grid.names[: grid.shown], "hit_rate", "steps_to_hit"), rows)
+    )
     return door.write("figures/goals.png", draw_goal_coverage(coverage, grid)), table

@@ -32,8 +32,9 @@ class HeatmapsArguments:
     run: tyro.conf.Positional[Path]
     """Run directory, of exploration or of fine-tuning."""
     axes: str = ""
-    """Two coordinates by name or number, `x,y`, or with ranges and bins, `x:-12:12:40,y:-12:12:40`. By default the
-    run's own, or the first two that its entropy is of; a range that nobody knows is that of the states seen."""
+    """Two coordinates by name or number, `x,y`, or with ranges and bins, `x:-12:12:40,y:-12:12:40`; of one alone the
+    heatmap is a histogram. By default the run's own, or the first two that its entropy is of; a range that nobody knows
+    is that of the states seen."""
     trajectories: int = 100
     """Fresh trajectories of each policy."""
     seed: int = 0
@@ -103,17 +104,17 @@ def policies(run: Run) -> dict[int, str]:
 
 
 def chosen_grid(domain: Domain, axes: str, batches: list[Batch]) -> Grid:
-    """The grid of `axes`, or where that is empty the domain's own, or one over its first two coordinates.
+    """The grid of `axes`, or where that is empty the domain's own, or one over its first two coordinates, or its only.
 
     A range that neither says is that of the states in `batches`.
     """
     if not axes and domain.grid is not None:
         return domain.grid
     names, own = domain.places
-    if len(names) < 2:
-        raise ConfigError(f"{domain.env} has {len(names)} coordinates to show, and a heatmap needs two")
+    if not names:
+        raise ConfigError(f"{domain.env} has no coordinates to show: nobody tells a true state behind its pictures")
     plain = [] if callable(domain.features) else [f for feature in domain.features for f in np.atleast_1d(feature)]
-    first = plain[:2] if len(plain) >= 2 else (0, 1)  # of an angle, its cosine and sine
+    first = plain[:2] if len(plain) >= 2 else range(min(len(names), 2))  # of an angle, its cosine and sine
     seen = np.concatenate([batch.placed[:, 1:][batch.visited()] for batch in batches])  # (N, S)
     low, high = seen.min(axis=0), seen.max(axis=0)
     still = low == high  # a coordinate that never moves still has a cell
@@ -127,5 +128,5 @@ def chosen_grid(domain: Domain, axes: str, batches: list[Batch]) -> Grid:
 def words(grid: Grid | None) -> str:
     """A grid as `--axes` takes it."""
     assert grid is not None
-    ends = zip(grid.names, grid.low, grid.high, grid.bins, strict=True)
+    ends = list(zip(grid.names, grid.low, grid.high, grid.bins, strict=True))[: grid.shown]
     return ",".join(f"{name}:{low:.6g}:{high:.6g}:{bins}" for name, low, high, bins in ends)

@@ -50,6 +50,8 @@ def _exploration(run: Directory) -> None:
         )
     elif run.config.encoder != "none":
         stdout.print("no heatmap: the environment does not tell a true state behind its pictures")
+    elif load_domain(run).tabular:
+        stdout.print("no heatmap: its states are counted, and lie along no coordinate")
     else:
         stdout.print(f"no heatmap: the range of its coordinates is unknown; mepol heatmaps {run.path} draws them")
     stdout.print(f"run directory {run.path}; figures:")

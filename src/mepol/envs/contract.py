@@ -47,7 +47,7 @@ def guard(call: str, time_limit: float = 0.0) -> Iterator[None]:
     except EnvironmentFault:
         raise
     except Exception as fault:
-        raise EnvironmentFault(f"the environment's {call} {_told(call, fault)}") from fault
+        raise EnvironmentFault(f"the environment's {call} {told(call, fault)}") from fault
     finally:
         if limited:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -76,12 +76,13 @@ UNPACKED = ("values to unpack", "cannot unpack", "unexpected keyword argument 's
 """How Python says that something else was given back."""
 
 
-def _told(call: str, fault: Exception) -> str:
+def told(call: str, fault: Exception) -> str:
     """What an environment's own code did in `call`, from the exception that came of it."""
     returned, place = RETURNS.get(call.partition(" ")[0]), own_line(fault)
     if returned and place is None and any(words in str(fault) for words in UNPACKED):
         return f"{returned} ({fault})"
-    return f"raised {type(fault).__name__}: {fault}" + (f" ({place})" if place else "")
+    words = f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__
+    return f"raised {words}" + (f" ({place})" if place else "")
 
 
 def own_line(fault: BaseException) -> str | None:
@@ -148,6 +149,8 @@ def _box(space: Any, what: str, needed: str) -> Box:
         raise EnvironmentFault(
             f"the {what} space is {space}, and mepol needs {needed}; wrap the environment to give it"
         )
+    if not space.shape[0]:
+        raise EnvironmentFault(f"the {what} space {space} has no coordinate: give it one")
     return space
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -25,6 +26,8 @@ Features = tuple[Feature, ...] | Callable[[Floats], Floats]
 BINS = 20
 MAX_BINS = 4096  # along a side of a grid
 MAX_NAME = 200  # characters
+FILE_MODULE = "mepol_file_"
+"""How the modules that stand for files are called (names.py), which no sentence does."""
 
 # --- Names --------------------------------------------------------------------------------------------------------
 
@@ -55,12 +58,15 @@ def feature_names(env: Any, state_dim: int) -> tuple[str, ...]:
 
 
 def name_of(thing: Any) -> str:
-    """How a sentence calls a function or class: `module:name`; a text is its own name."""
+    """How a sentence calls a function or class: `module:name`, or `file.py:name`; a text is its own name."""
     if isinstance(thing, str):
         return thing
     thing = getattr(thing, "func", thing)  # of a functools.partial
     name = getattr(thing, "__qualname__", None) or type(thing).__qualname__
-    return f"{getattr(thing, '__module__', '?')}:{name}"[-MAX_NAME:]
+    module = str(getattr(thing, "__module__", "?"))
+    if module.startswith(FILE_MODULE):
+        module = getattr(sys.modules.get(module), "__file__", None) or module
+    return f"{module}:{name}"[-MAX_NAME:]
 
 
 # --- Features -----------------------------------------------------------------------------------------------------
@@ -183,7 +189,10 @@ class Absent:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells over two state coordinates; the outer cells absorb what lies outside the range."""
+    """Cells over two state coordinates; the outer cells absorb what lies outside the range.
+
+    A grid over one coordinate is a line: it stands for both axes, and the second has one cell.
+    """
 
     axes: tuple[int, int]
     names: tuple[str, str]
@@ -197,6 +206,21 @@ class Grid:
                 raise ConfigError(f"feature {name!r} is unbounded: give its range with heatmap_low and heatmap_high")
             if not low < high:
                 raise ConfigError(f"feature {name!r} has the zero-width range [{low:g}, {high:g}]; widen it")
+
+    @property
+    def line(self) -> bool:
+        """Whether it is over one coordinate."""
+        return self.axes[0] == self.axes[1]
+
+    @property
+    def shown(self) -> int:
+        """Coordinates that it is over: 1 or 2."""
+        return 1 if self.line else 2
+
+
+def line_grid(axis: int, names: Sequence[str], low: float, high: float, bins: int) -> Grid:
+    """Cells over the coordinate `axis` alone."""
+    return Grid((axis, axis), (names[axis], names[axis]), (low, low), (high, high), (bins, 1))
 
 
 def cells_of(points: Floats, grid: Grid) -> NDArray[np.int64]:
@@ -214,12 +238,15 @@ def is_inside(points: Floats, grid: Grid) -> NDArray[np.bool_]:
 def pair_grid(text: str, names: Sequence[str], space: Box, known: Grid | None = None) -> Grid:
     """The grid of a pair of coordinates as a user writes it: `x,y`, or with ranges and bins `x:-12:12:40,z:0:2:20`.
 
-    text: two of `NAME`, `NAME:LOW:HIGH` or `NAME:LOW:HIGH:BINS`, with a comma between; names may be numbers. A range
-    that is not given is that of `known`, or else the observation space's.
+    text: two of `NAME`, `NAME:LOW:HIGH` or `NAME:LOW:HIGH:BINS`, with a comma between, or one of them, which is a line;
+    names may be numbers. A range that is not given is that of `known`, or else the observation space's.
     """
     parts = text.split(",")
-    if len(parts) != 2:
-        raise ConfigError(f"the pair {text!r} must name two coordinates, such as x,y or x:-12:12:40,y:-12:12:40")
+    if len(parts) > 2:
+        raise ConfigError(f"{text!r} must name one coordinate or two, such as x,y or x:-12:12:40,y:-12:12:40")
+    if len(parts) == 1:
+        axis, low, high, bins = _axis(text.strip(), names, space, known)
+        return line_grid(axis, names, low, high, bins)
     first, second = (_axis(part.strip(), names, space, known) for part in parts)
     if first[0] == second[0]:
         raise ConfigError(f"the pair {text!r} names {names[first[0]]!r} twice")

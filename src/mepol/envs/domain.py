@@ -21,12 +21,15 @@ from mepol.envs.choices import Choices, choices_of, kind_of, space_of
 from mepol.envs.contract import check_spaces
 from mepol.envs.coordinates import Absent, Features, Floats, Grid, feature_names, features_of, label_of
 from mepol.envs.domain_json import MAX_SIZE
+from mepol.envs.finite import leaves_of
 from mepol.envs.layout import Asked, lay_out, span
 from mepol.envs.pixels import Truth, view_of
 from mepol.envs.reachable import reachable_cells
 from mepol.envs.survey import Survey
 from mepol.errors import EnvironmentFault, MepolError, RunError
-from mepol.neighbours import Neighbours, Workers, neighbours
+from mepol.neighbours import Near, Workers, neighbours, places
+
+UNBOUNDED = "actions without bounds are in raw units, as the policy draws them (--log-std sets their spread)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +70,8 @@ class Domain:
     """What observations are rows of, where they are pictures; then the features are an encoder's."""
     truth: Truth | None = None
     """The true state behind pictures, where the environment tells it: what the grid is over."""
+    tabular: bool = False
+    """Whether states are finitely many and counted: then the entropy is that of the visits to each, of no density."""
 
     @staticmethod
     def of(
@@ -96,7 +101,10 @@ class Domain:
         else:
             names = tuple(str(i) for i in range(picture.size))
             asked["features"] = RandomEncoder(picture, encoder_seed or 0)
-        layout = lay_out(env, space, names, Asked(**asked), survey, over=_over(space, names, picture, truth))
+        leaves = leaves_of(env, space) if picture is None else ()
+        layout = lay_out(env, space, names, Asked(**asked), survey, _over(space, names, picture, truth), leaves)
+        if survey is not None and isinstance(actions, Box) and not actions.is_bounded():
+            layout = dataclasses.replace(layout, notes=(*layout.notes, UNBOUNDED))
         return Domain(
             env=name,
             low=space.low.astype(np.float64),
@@ -163,12 +171,14 @@ class Domain:
         """(N, D) the entropy features of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""
         return features_of(batch.states[:, 1:], batch.visited(), self.features)
 
-    def search(self, batch: Batch, k: int, *, eps: float = 0.0, workers: Workers = -1) -> Neighbours:
+    def search(self, batch: Batch, k: int, *, eps: float = 0.0, workers: Workers = -1) -> Near:
         """Neighbours of a batch's particles in the domain's units of distance; volumes in raw units whatever these."""
         return self.near(self.particles(batch), k, eps=eps, workers=workers)
 
-    def near(self, points: Floats, k: int, *, eps: float = 0.0, workers: Workers = -1) -> Neighbours:
-        """The same of features (N, D)."""
+    def near(self, points: Floats, k: int, *, eps: float = 0.0, workers: Workers = -1) -> Near:
+        """The same of features (N, D). States that are counted have no volume: eps adds nothing to it."""
+        if self.tabular:
+            return places(points, k)
         widths = np.array(self.widths)
         near = neighbours(points / widths, k, eps=eps, workers=workers, names=self.feature_labels, floor=self.floor)
         return dataclasses.replace(near, log_volume=near.log_volume + np.log(widths).sum())

@@ -30,6 +30,7 @@ LATER = {
     "floor": 0.0,
     "picture": None,
     "truth": None,
+    "tabular": False,
 }  # keys that an earlier version did not write, and what they then mean
 GRID_KEYS = ("axes", "low", "high", "bins")
 
@@ -55,6 +56,8 @@ def write(fields: dict[str, Any]) -> str:
         content["picture"] = picture.source
     if (truth := fields["truth"]) is not None:
         content["truth"] = {"names": truth.names, "range": _range_json(truth.low, truth.high, "float64")}
+    if fields["tabular"]:
+        content["tabular"] = True
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
@@ -90,6 +93,8 @@ def read(text: str) -> dict[str, Any]:
     floor = _number(content["floor"], "floor")
     if floor < 0:
         raise ValueError("its floor must not be below 0")
+    if not isinstance(content["tabular"], bool):
+        raise ValueError("its tabular must be true or false")
     over = names if picture is None else () if truth is None else truth.names
     grid = None if content["grid"] is None else _grid(content["grid"], over)
     return {
@@ -109,6 +114,7 @@ def read(text: str) -> dict[str, Any]:
         "choices": choices,
         "picture": picture,
         "truth": truth,
+        "tabular": content["tabular"],
     }
 
 

@@ -7,7 +7,7 @@ was made for the user is one note.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,10 +24,11 @@ from mepol.envs.coordinates import (
     Grid,
     features_of,
     label_of,
-    select_coordinates,
     select_features,
 )
-from mepol.envs.survey import RESOLUTION, ROOM, UNEVEN, Survey, listed, propose_features, rounded
+from mepol.envs.finite import Leaf, column_mask, places_in
+from mepol.envs.grids import Wanted, grid_of
+from mepol.envs.survey import RESOLUTION, UNEVEN, Survey, listed, propose_features, rounded
 from mepol.errors import ConfigError
 
 AUTO = "auto"
@@ -51,6 +52,12 @@ class Asked:
     ceiling: float | None = None
 
     @property
+    def heatmap(self) -> Wanted:
+        """What they say of the heatmaps."""
+        axes = None if self.heatmap_axes == AUTO else self.heatmap_axes
+        return Wanted(axes, self.heatmap_low, self.heatmap_high, self.heatmap_bins)
+
+    @property
     def needs_survey(self) -> bool:
         """Whether something is left to random play."""
         left = AUTO in (self.features, self.scale_features, self.heatmap_axes)
@@ -67,6 +74,7 @@ class Layout:
     grid: Grid | None
     ceiling: float | None
     notes: tuple[str, ...]
+    tabular: bool = False
 
 
 def lay_out(
@@ -76,10 +84,17 @@ def lay_out(
     asked: Asked,
     survey: Survey | None,
     over: tuple[tuple[str, ...], Box],
+    leaves: Sequence[Leaf] = (),
 ) -> Layout:
-    """Resolve what was asked for; every fault is named. over: names and space of what heatmaps show."""
+    """Resolve what was asked for; every fault is named. over: names and space of what heatmaps show.
+
+    leaves: of the observations (finite.py), where they are not pictures.
+    """
     if asked.needs_survey and survey is None:
         raise ConfigError("features, units or heatmaps are left to a survey, and the environment was not surveyed")
+    count = places_in(leaves) if asked.coinciding == "floor" else None
+    if survey is not None and count is not None and isinstance(asked.features, str):
+        return _tabular(space, names, asked, asked.features, survey, leaves, count)
     notes: list[str] = []
     features: Features
     if callable(asked.features):
@@ -97,9 +112,36 @@ def lay_out(
         features=features,
         widths=widths,
         floor=_floor(survey, features, widths) if survey is not None and asked.coinciding == "floor" else 0.0,
-        grid=_grid(over[1], over[0], asked, survey, features),
-        ceiling=_ceiling(space, features) if asked.ceiling is None and survey is not None else asked.ceiling,
+        grid=grid_of(over[1], over[0], asked.heatmap, survey, features),
+        ceiling=_ceiling(space, features, leaves) if asked.ceiling is None and survey is not None else asked.ceiling,
         notes=tuple(notes),
+    )
+
+
+def _tabular(
+    space: Box,
+    names: tuple[str, ...],
+    asked: Asked,
+    chosen: str,
+    survey: Survey,
+    leaves: Sequence[Leaf],
+    count: int,
+) -> Layout:
+    """Of `count` states that are counted: nothing is left out of them, and no distance is taken."""
+    whole = chosen in (AUTO, "all")
+    features = select_features("all" if whole else chosen, names)
+    most = f", at most ln {count} = {math.log(count):.3f} nats" if whole else ""
+    note = f"observations are one of {count} states: the entropy is that of the visits to them, counted{most}"
+    own = math.log(count) if whole else None
+    hidden = column_mask(leaves, [leaf.one_hot for leaf in leaves])  # a map over two truth values shows nothing
+    return Layout(
+        features=features,
+        widths=(1.0,) * len(features),
+        floor=0.0,
+        grid=grid_of(space, names, asked.heatmap, survey, features, hidden),
+        ceiling=own if asked.ceiling is None else asked.ceiling,
+        notes=(note,),
+        tabular=True,
     )
 
 
@@ -206,52 +248,17 @@ def _warn_of_surfaces(survey: Survey, names: tuple[str, ...], features: Features
         )
 
 
-def _ceiling(space: Box, features: Features) -> float | None:
-    """ln of the volume of the features' bounds, in nats, where all are bounded: no policy can reach more."""
+def _ceiling(space: Box, features: Features, leaves: Sequence[Leaf]) -> float | None:
+    """ln of the volume of the features' bounds, in nats, where all are bounded: no policy can reach more.
+
+    None where some are whole numbers or truth values, which have no density.
+    """
     if callable(features):
+        return None
+    whole = column_mask(leaves, [leaf.values > 0 for leaf in leaves])
+    if any(whole[list(np.atleast_1d(feature))].any() for feature in features):
         return None
     width = span(space.low, space.high).astype(np.float64)
     widths = np.array([2 * math.pi if isinstance(feature, tuple) else width[feature] for feature in features])
     sensible = (widths > 0) & (widths < 1e6)  # a bound of 1e38 is none
     return float(np.log(widths).sum()) if sensible.all() else None
-
-
-# --- Heatmaps -------------------------------------------------------------------------------------------------------
-
-
-def _grid(space: Box, names: tuple[str, ...], asked: Asked, survey: Survey | None, features: Features) -> Grid | None:
-    """The grid of visits. Nobody asked for one, and the range is unknown or there is but one coordinate: None."""
-    axes, low, high = asked.heatmap_axes, asked.heatmap_low, asked.heatmap_high
-    wanted = axes not in ("0,1", AUTO) or low or high
-    if len(names) < 2 and not wanted:
-        return None
-    if axes == AUTO and survey is not None:
-        chosen = _widest(survey, features, len(names))
-    else:
-        chosen = select_coordinates("0,1" if axes == AUTO else axes, names)
-    if len(chosen) != 2:
-        raise ConfigError(f"heatmap_axes = {axes!r} must name two coordinates")
-    ends = [_ends(space, axis, survey) for axis in chosen]
-    low = low or (ends[0][0], ends[1][0])
-    high = high or (ends[0][1], ends[1][1])
-    if not wanted and not np.isfinite([*low, *high]).all():
-        return None
-    return Grid((chosen[0], chosen[1]), (names[chosen[0]], names[chosen[1]]), low, high, asked.heatmap_bins)
-
-
-def _widest(survey: Survey, features: Features, count: int) -> tuple[int, ...]:
-    """The two coordinates of the features that reach furthest, of all where the features are fewer, in their order."""
-    own = () if callable(features) else features
-    able = {i for f in own for i in (f if isinstance(f, tuple) else (f,))}
-    ranked = sorted(range(count), key=lambda i: (i not in able, -survey.reach[i], i))
-    return tuple(sorted(ranked[:2]))
-
-
-def _ends(space: Box, axis: int, survey: Survey | None) -> tuple[float, float]:
-    """Range of a coordinate: its bounds, or where it has none that say something, some times that of random play."""
-    low, high = float(space.low[axis]), float(space.high[axis])
-    if survey is None or high - low < 1e6:
-        return low, high
-    middle, half = (survey.low[axis] + survey.high[axis]) / 2, (survey.high[axis] - survey.low[axis]) / 2
-    half = half or 0.5
-    return rounded(middle - ROOM * half), rounded(middle + ROOM * half)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -19,25 +18,13 @@ from mepol.envs.coordinates import name_of
 from mepol.envs.names import resolve, resolve_wrapper
 from mepol.envs.pixels import Painted, Seen, shown
 from mepol.envs.spaces import fitted
+from mepol.envs.unending import Unending, quiet
 from mepol.errors import EnvironmentFault
 
 Vector = VectorEnv[Any, Any, Any]
 Single = gymnasium.Env[Any, Any]
 Makes = str | type[Single] | type[Vector] | Callable[[], Single] | Callable[[int], Vector]
 """A Gymnasium id, an environment's class, a factory () -> Env, or a function n -> VectorEnv of n."""
-
-
-class Unending(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Hides the end of episodes, so that a trajectory goes on through them."""
-
-    _over = False  # whether the last step ended the episode
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step, with `terminated` and `truncated` always false."""
-        with _quiet() if self._over else nullcontext():  # of Gymnasium's advice not to go on
-            obs, reward, terminated, truncated, info = self.env.step(action)
-        self._over = bool(terminated or truncated)
-        return obs, reward, False, False, info
 
 
 def make_env(
@@ -80,7 +67,7 @@ def make_env(
         env = fitted(shown(Shaped(around(env)), seen), unit_actions=unit_actions and not native)
         return Unending(env) if ignore_termination else env
 
-    with guard(f"construction as {name!r}", time_limit), _quiet():
+    with guard(f"construction as {name!r}", time_limit), quiet():
         what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
             made = _registered(what, num_envs, options, threads, autoreset, fit, alone=bool(wrappers))
@@ -111,7 +98,7 @@ def make_single(
     """One environment that draws in `render_mode`; the rest as in `make_env`."""
     name, options = name_of(what), dict(kwargs or {})
     around = _Wrapping(wrappers)
-    with guard(f"construction as {name!r}"), _quiet():
+    with guard(f"construction as {name!r}"), quiet():
         what = resolve(what) if isinstance(what, str) else what
         if isinstance(what, str):
             env = gymnasium.make(what, render_mode=render_mode, disable_env_checker=True, **options)
@@ -209,6 +196,9 @@ def _single(factory: Callable[..., Single], options: dict[str, Any]) -> Single:
             f"{name_of(factory)!r} takes no argument, so it must return a gymnasium.Env, not a {type(env).__name__}; "
             "a function that returns a VectorEnv takes their number n"
         )
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), gymnasium.Space):
+            raise EnvironmentFault(f"{name_of(factory)!r} has no {name}: give it one of gymnasium.spaces")
     return env
 
 
@@ -233,14 +223,6 @@ def _takes(what: Any, name: str) -> bool:
 
 def _with_threads(creator: Any, options: dict[str, Any], threads: int) -> dict[str, Any]:
     return {"threads": threads, **options} if threads and _takes(creator, "threads") else options
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Gymnasium's advice to authors of environments, in colours, is not for who uses one."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"\x1b\[\d+mWARN: ")
-        yield
 
 
 # --- How long each lives --------------------------------------------------------------------------------------------

@@ -28,7 +28,9 @@ from typing import Any
 
 import gymnasium
 
-from mepol.errors import EnvironmentFault
+from mepol.envs.coordinates import FILE_MODULE
+from mepol.envs.offscreen import off_screen
+from mepol.errors import EnvironmentFault, PackageNews
 from mepol.settings import GIVEN
 
 
@@ -65,7 +67,7 @@ def resolve(name: str) -> Any:
     """
     if name.startswith(GIVEN):
         shown = name.removeprefix(GIVEN)
-        raise EnvironmentFault(f"the environment {shown!r} is an object that no file holds: hand it in again")
+        raise EnvironmentFault(f"the environment {shown!r} is an object that no file holds: hand it in again, env=...")
     module, colon, attribute = name.rpartition(":")
     if colon and module:
         return _from_module(module, attribute, name)
@@ -100,7 +102,9 @@ def is_known(name: str) -> bool:
 
 
 def advice(name: str, others: Iterable[str] = ()) -> str:
-    """What a user may have meant by `name`: the nearest ids and `others`, or a package to install."""
+    """What a user may have meant by `name`: the nearest ids and `others`, a class in a file, a package to install."""
+    if name.endswith(".py"):
+        return f"a class in a file is written {name}:CLASS"
     for space in NAMESPACES:
         if name.startswith(space.starts) and importlib.util.find_spec(space.module) is None:
             return f"it may be one of {space.module}, which is not installed: pip install '{space.install}'"
@@ -130,10 +134,11 @@ def _import_namespace(name: str) -> None:
     """Import the package that registers ids like `name`, where it is installed; its own faults are told."""
     for space in NAMESPACES:
         if name.startswith(space.starts) and importlib.util.find_spec(space.module) is not None:
-            with redirect_stderr(io.StringIO()) as printed:  # some print news of theirs when they are imported
+            # Some choose how they draw, and print news of theirs, when they are imported.
+            with off_screen(), redirect_stderr(io.StringIO()) as printed:
                 module = _imported(space.module, name)
             if news := printed.getvalue().strip():
-                warnings.warn_explicit(news, UserWarning, module.__file__ or space.module, 1)
+                warnings.warn_explicit(news, PackageNews, module.__file__ or space.module, 1)
             gymnasium.register_envs(module)  # importing it has registered them
 
 
@@ -169,7 +174,7 @@ def _from_file(path: Path, name: str) -> ModuleType:
     """The module in a file, loaded once whatever it is called."""
     if not path.is_file():
         raise EnvironmentFault(f"cannot load {name!r}: there is no file {path}")
-    key = f"mepol_file_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    key = f"{FILE_MODULE}{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     if key in sys.modules:
         return sys.modules[key]
     spec = importlib.util.spec_from_file_location(key, path)

@@ -24,6 +24,8 @@ def reachable_cells(env: VectorEnv[Any, Any, Any], grid: Grid, *, absorb: bool =
 
     absorb: whether what lies outside the grid counts in its outer cells, as visits do.
     """
+    if grid.line:
+        return None
     known = GEOMETRY.get(env.spec.id) if env.spec is not None else None
     ask = getattr(env.unwrapped, "reachable", known)
     with guard("reachable"):

@@ -144,8 +144,8 @@ def propose_features(survey: Survey, names: Sequence[str]) -> Proposal:
     constant = [i for i in dims if survey.constant[i]]
     fixed = [i for i in dims if survey.fixed[i]]
     left = [i for i in dims if i not in {*constant, *fixed}]
-    if not left:  # nothing moves: the search says so, with its own remedies
-        return Proposal(tuple(dims), ())
+    if not left:
+        return Proposal(tuple(dims), ("no coordinate moved in random play: there is no entropy to raise",))
     copies = survey.copies(left)
     left = [i for i in left if i not in copies]
     angles = survey.angles(left)

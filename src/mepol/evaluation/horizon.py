@@ -19,7 +19,7 @@ from mepol.algorithm.batch import Batch
 from mepol.envs.coordinates import Features, Grid, cells_of, features_of
 from mepol.errors import ConfigError, ParticleError
 from mepol.estimators import entropy
-from mepol.neighbours import Neighbours, Workers, neighbours
+from mepol.neighbours import Near, Workers, neighbours
 
 MAX_PARTICLES = 100_000  # of one average entropy; more are thinned at random, which leaves the estimate consistent
 
@@ -44,7 +44,7 @@ def horizon_curve(
     eps: float = 0.0,
     seed: int = 0,
     workers: Workers = -1,
-    near: Callable[..., Neighbours] = neighbours,
+    near: Callable[..., Near] = neighbours,
 ) -> list[HorizonRow]:
     """H(d_h) and H(d̄_h) at each of `horizons`, on the chosen features.
 

@@ -125,10 +125,12 @@ def _of_features(survey: Survey, domain: Domain) -> list[Suggestion]:
     found.append(
         Suggestion("scale_features", "spread" if uneven else "off", f"spreads differ by a factor of {ratio:.3g}")
     )
-    found.append(Suggestion("coinciding", "floor", f"states nearer than {domain.floor:.2g} count as one place"))
+    apart = f"states nearer than {domain.floor:.2g} count as one place"
+    found.append(Suggestion("coinciding", "floor", "states are counted" if domain.tabular else apart))
     if domain.grid is not None:
         grid = domain.grid
-        found.append(Suggestion("heatmap_axes", ",".join(grid.names), "these two reach furthest in random play"))
+        furthest = "the only one" if grid.line else "these two reach furthest in random play"
+        found.append(Suggestion("heatmap_axes", ",".join(grid.names[: grid.shown]), furthest))
         found.append(Suggestion("heatmap_low", list(grid.low), "bounds, or four times what random play reached"))
         found.append(Suggestion("heatmap_high", list(grid.high), "the same"))
     return found

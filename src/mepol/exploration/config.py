@@ -34,8 +34,8 @@ class EvaluationConfig:
     evaluation_trajectories: Annotated[int, within(1, 10**6)] = 100
     """Fresh trajectories per evaluation."""
     heatmap_axes: str = "0,1"
-    """The two observation coordinates of heatmaps and discrete entropies, by name or number; `auto` for the two
-    that reach furthest in random play."""
+    """The two observation coordinates of heatmaps and discrete entropies, by name or number, or one alone, for a
+    histogram; `auto` for the two that reach furthest in random play."""
     heatmap_low: tuple[float, float] | None = None
     """Lower ends of their ranges; outer bins absorb what lies outside. By default the observation space's, or with
     `auto`, where that is unbounded, from random play."""

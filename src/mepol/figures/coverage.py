@@ -1,4 +1,4 @@
-"""Heatmaps: ln of the probability of a visit to each cell, as in the paper's appendix."""
+"""Heatmaps: ln of the probability of a visit to each cell, as in the paper's appendix; a histogram of one axis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mepol.envs.coordinates import Grid
 from mepol.evaluation import discrete_entropy
-from mepol.figures.canvas import new_figure, png
+from mepol.figures.canvas import ACCENT, new_figure, png
 from mepol.runs.text import label
 
 
@@ -58,7 +58,16 @@ def colour_scale(*maps: NDArray[np.int64]) -> tuple[float, float]:
     return float(-np.log(max(totals))), float(np.log(max(highest, 2 / max(totals))))
 
 
-def _map(axes: Axes, visits: NDArray[np.int64], grid: Grid, title: str, scale: tuple[float, float]) -> AxesImage:
+def _map(axes: Axes, visits: NDArray[np.int64], grid: Grid, title: str, scale: tuple[float, float]) -> AxesImage | None:
+    """Draw the map; returns what a colour bar is of, which a histogram does not need."""
+    axes.set_xlabel(label(grid.names[0]))
+    axes.set_title(f"{title}\n{np.count_nonzero(visits)} cells, {discrete_entropy(visits):.2f} nats pooled", fontsize=9)
+    if grid.line:
+        edges = np.linspace(grid.low[0], grid.high[0], grid.bins[0] + 1)
+        axes.stairs(visits.sum(axis=1) / max(int(visits.sum()), 1), edges, fill=True, color=ACCENT)
+        axes.set_ylim(0.0, 1.05 * float(np.exp(scale[1])))
+        axes.set_ylabel("probability of a visit")
+        return None
     with np.errstate(divide="ignore"):
         log_probability = np.log(visits / max(int(visits.sum()), 1))
     image = axes.imshow(
@@ -72,11 +81,11 @@ def _map(axes: Axes, visits: NDArray[np.int64], grid: Grid, title: str, scale: t
         interpolation="nearest",
     )
     axes.set_facecolor("#f1f3f5")
-    axes.set_xlabel(label(grid.names[0]))
     axes.set_ylabel(label(grid.names[1]))
-    axes.set_title(f"{title}\n{np.count_nonzero(visits)} cells, {discrete_entropy(visits):.2f} nats pooled", fontsize=9)
     return image
 
 
-def _colour_bar(figure: Figure, axes: list[Axes], image: AxesImage) -> None:
+def _colour_bar(figure: Figure, axes: list[Axes], image: AxesImage | None) -> None:
+    if image is None:
+        return
     figure.colorbar(image, ax=axes, label="ln probability of a visit", shrink=0.9)

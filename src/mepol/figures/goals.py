@@ -24,7 +24,10 @@ def draw_goal_coverage(coverage: GoalCoverage, grid: Grid) -> bytes:
         )
         place.set_facecolor("#f1f3f5")
         place.set_xlabel(label(grid.names[0]))
-        place.set_ylabel(label(grid.names[1]))
+        if grid.line:
+            place.set_yticks([])
+        else:
+            place.set_ylabel(label(grid.names[1]))
         place.set_title(title, fontsize=9)
         figure.colorbar(image, ax=place, shrink=0.9)
     return png(figure)

@@ -34,7 +34,7 @@ def summarise(run: RunDirectory) -> Summary:  # type: ignore[type-arg]
     measured = [row for row in rows if row.index is not None]
     if not measured:
         raise RunError(f"{run.path} has no evaluated policy yet")
-    title, ceiling = f"{run.config.env}, seed {run.config.seed}", run.config.ceiling
+    title, ceiling = f"{run.config.env}, seed {run.config.seed}", load_domain(run).ceiling
     figures = [run.door.write("figures/entropy.png", draw_curve(rows, title, ceiling=ceiling))]
     figures += draw_heatmaps(run)
     figures += draw_worlds(run)

@@ -17,10 +17,23 @@ from scipy.spatial import KDTree
 
 from mepol.errors import CoincidentParticlesError, ParticleError
 from mepol.neighbours.brute import Brute
+from mepol.neighbours.places import Places, places
 from mepol.neighbours.pool import Pool, Threads, pieces_of
 from mepol.neighbours.threads import torch_threads
 
-__all__ = ["Neighbours", "Pool", "Workers", "log_unit_ball", "nearest", "neighbours", "torch_threads", "touched_share"]
+__all__ = [
+    "Near",
+    "Neighbours",
+    "Places",
+    "Pool",
+    "Workers",
+    "log_unit_ball",
+    "nearest",
+    "neighbours",
+    "places",
+    "torch_threads",
+    "touched_share",
+]
 
 Workers = int | Pool
 """Who searches: so many threads, -1 for all, or a pool."""
@@ -65,6 +78,10 @@ class Neighbours:
         starts = np.arange(0, self.n * self.k + 1, self.k)
         ones = np.ones(self.n * self.k)
         return csr_matrix((ones, self.index.ravel(), starts), shape=(self.n, self.n))
+
+
+Near = Neighbours | Places
+"""Neighbourhoods of a batch's particles: balls, or the places of finitely many states."""
 
 
 def neighbours(

@@ -68,6 +68,8 @@ def goals(path: Path) -> dict[str, Any] | None:
     try:
         lines = list(csv.reader(io.StringIO(read_text(path, MAX_GOALS), newline=""), strict=True))
         head, *rows = lines
+        if head[1:] == ["hit_rate", "steps_to_hit"]:  # of one coordinate: the second axis is a cell without a name
+            head, rows = [head[0], "", *head[1:]], [[*row[:1], "0.5", *row[1:]] for row in rows]
         if head[2:] != ["hit_rate", "steps_to_hit"] or not rows:
             raise ValueError("it is not a table of goals")
         table = np.array([[float(text) if text else math.nan for text in row] for row in rows])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mepol.envs.coordinates import Grid
 from mepol.envs.domain import Domain
 from mepol.errors import MepolError
 from mepol.evaluation import discrete_entropy
@@ -122,7 +123,7 @@ def _limits(config: Any, domain: Domain | None) -> dict[str, float | None]:
     reachable = None if domain is None else domain.reachable
     explores = hasattr(config, "ascent")
     return {
-        "ceiling": getattr(config, "ceiling", None),
+        "ceiling": None if domain is None else domain.ceiling,
         "reachable": None if reachable is None else int(np.count_nonzero(reachable)),
         "particles": config.trajectories * config.horizon if explores else None,
         "whole": 100.0 if explores else None,
@@ -169,15 +170,23 @@ def _maps(run: Run, domain: Domain | None) -> dict[str, Any] | None:
     known = grid is not None and grid.bins == first.shape
     return {
         "grid": {
-            "names": grid.names if grid and known else ["first axis, cells", "second axis, cells"],
-            "low": grid.low if grid and known else [0, 0],
-            "high": grid.high if grid and known else first.shape,
+            **(_axes(grid) if grid and known else UNKNOWN_AXES | {"high": first.shape}),
             "bins": _coarse(first, side).shape,
         },
         "stored": len(turns),
         "together": side,
         "frames": frames,
     }
+
+
+UNKNOWN_AXES: dict[str, Any] = {"names": ["first axis, cells", "second axis, cells"], "low": [0, 0]}
+
+
+def _axes(grid: Grid) -> dict[str, Any]:
+    """Names and ends of a grid's axes; a line has one of its own, and a second without meaning."""
+    if grid.line:
+        return {"names": [grid.names[0], ""], "low": [grid.low[0], 0], "high": [grid.high[0], 1]}
+    return {"names": grid.names, "low": grid.low, "high": grid.high}
 
 
 def _coarse(visits: NDArray[np.int64], side: int) -> NDArray[np.int64]:
