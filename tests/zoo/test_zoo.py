@@ -13,8 +13,9 @@ from PIL import Image
 import mepol
 from mepol.cli import main
 from mepol.errors import RunError
-from mepol.exploration.presets import PRESETS
+from mepol.exploration.presets import PRESETS, starting_config
 from mepol.runs.zoo import SHIPPED, run_place, shipped_names
+from mepol.settings import with_settings
 from mepol.zoo.card import command_of
 from mepol.zoo.entry import FILES, card_of, missing, results_of
 
@@ -146,3 +147,16 @@ def test_the_command_of_a_card_makes_the_same_settings(tmp_path: Path):
     again = mepol.open(out).config
     assert (again.ascent, again.policy, again.critic) == (config.ascent, config.policy, config.critic)
     assert (again.features, again.horizon, again.trajectories) == (config.features, config.horizon, config.trajectories)
+
+
+def test_the_command_of_a_class_of_environments_names_its_preset():
+    config = with_settings(starting_config("multigrid", quick=True), {"risk": 0.35})
+    command = command_of(config)
+    assert command.startswith("mepol explore multigrid ")
+    assert "--risk 0.35" in command
+    assert "{" not in command
+
+
+def test_the_command_of_arguments_gives_them_one_by_one():
+    config = with_settings(starting_config("gridworld"), {"env_kwargs": {"layout": "open", "slope": "east"}})
+    assert '--env-arg layout="open" --env-arg slope="east"' in command_of(config)

@@ -32,6 +32,9 @@ def command_of(config: ExploreConfig) -> str:
     others = {config.env: ExploreConfig(env=config.env)}
     known = {name: entry.config_for(config.explorer) for name, entry in PRESETS.items()}
     near = {name: one for name, one in known.items() if one.env == config.env} or others
+    # The same walls, or the same class of environments, come before settings that are alike.
+    alike = {name: one for name, one in near.items() if _places(one) == _places(config)}
+    near = alike or near
     changes = {
         name: {key: value for key, value in wanted.items() if _told(one).get(key) != value}
         for name, one in near.items()
@@ -42,6 +45,11 @@ def command_of(config: ExploreConfig) -> str:
     return " ".join([*words, f"--seed {config.seed}"])
 
 
+def _places(config: ExploreConfig) -> tuple[Any, ...]:
+    """What is explored, beside the name of the environment."""
+    return config.env_kwargs, config.worlds.envs
+
+
 def _told(config: ExploreConfig) -> dict[str, Any]:
     own = ("unit_actions",) if config.env.startswith("mepol/") else ()  # these keep their raw units whatever is asked
     return {name: value for name, value in flat_settings(config).items() if name not in (*_UNTOLD, *own)}
@@ -49,6 +57,10 @@ def _told(config: ExploreConfig) -> dict[str, Any]:
 
 def _flag(name: str, value: Any) -> str:
     flag = name.replace("_", "-")
+    if name == "env_kwargs":
+        return " ".join(f"--env-arg {key}={json.dumps(own)}" for key, own in value.items())
+    if name == "envs":
+        return "--envs FILE.toml"  # which the settings beside the card hold
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
     text = " ".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}" if type(value) is float else value
