@@ -198,6 +198,7 @@ _FAST: dict[str, Rows] = {
     "mountain-car": (*_SMALL, *rows(_OURS, learning_rate=3e-4, k=50, eps=1e-6, epochs=150)),
     "ant": (*_CRITIC, *rows(_OURS, epochs=500)),
     "humanoid": (*_CRITIC, *rows("ours (results/hard-bodies)", noise_correlation=0.75, log_std=0.0, epochs=500)),
+    "humanoid-xyz": (*_GENERAL, *rows("ours (results/hard-bodies)", noise_correlation=0.75, log_std=0.0, epochs=300)),
 }
 PRESETS |= {
     f"{name}-fast": Preset(
