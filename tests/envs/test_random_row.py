@@ -27,7 +27,7 @@ def histogram_entropy(xy: np.ndarray) -> float:
 def test_discrete_entropy_of_a_zero_mean_gaussian(domain, paper):
     """The seed is fixed on purpose: 100 episodes have a standard error of 0.055 (Ant) and 0.03 (Humanoid).
 
-    Around the Ant's 1.92 of 700 episodes (docs/reference/domains.md) that puts one seed in four outside 1.86 +- 0.1;
+    Around the Ant's 1.92 of 700 episodes (docs/results/explorers.md) that puts one seed in four outside 1.86 +- 0.1;
     seed 0 is one of those (2.00), seed 1 is not (1.94). This guards against change; the evidence is there.
     """
     env = domain(100)
