@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import safetensors.torch
 
 from mepol.api import begin_finetuning
 from mepol.cli import main
-from mepol.errors import ConfigError, MepolError, RunError
+from mepol.errors import ConfigError, MepolError, MepolWarning, RunError
 from mepol.exploration.presets import PRESETS
 from mepol.finetuning.config import FinetuneConfig, IntrinsicConfig, PpoConfig, SacConfig, TrpoConfig, dotted_settings
 from mepol.finetuning.drive import FinetuneRun, finetune, measures, resume
@@ -128,6 +129,23 @@ def test_the_first_policy_of_a_run_is_the_explorer_itself(tmp_path, make_policy)
     assert load_policy(run.policy_path("initial")).widths == explorer.widths
     filled = begin_finetuning(dataclasses.replace(config, algo="sac", iterations=1), tmp_path / "sac")
     assert len(filled.rows()) == 2
+
+
+def test_correlated_noise_is_not_carried_on_by_trpo_and_it_says_so(tmp_path, make_policy):
+    explorer = make_policy(2, 2, (16, 12), log_std=-1.5)
+    explorer.correlation = 0.75
+    save_policy(explorer, tmp_path / "explorer.safetensors")
+    config = dataclasses.replace(TINY, init=str(tmp_path / "explorer.safetensors"), iterations=0)
+    with pytest.warns(MepolWarning, match=r"correlation 0\.75, which trpo does not carry on"):
+        run = begin_finetuning(config, tmp_path / "run")
+    start = load_policy(run.path / "policy.safetensors")
+    assert start.correlation == 0
+    states = np.random.default_rng(0).uniform(-6, 6, (9, 2))
+    explorer.correlation = 0.0  # its mean and its spread
+    assert np.array_equal(start.act(states, np.random.default_rng(1)), explorer.act(states, np.random.default_rng(1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MepolWarning)  # SAC's memory is filled with the noise that it has
+        begin_finetuning(dataclasses.replace(config, algo="sac"), tmp_path / "sac")
 
 
 def test_trpo_learns_a_goal_that_is_near(tmp_path, monkeypatch, capsys):

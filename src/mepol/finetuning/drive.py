@@ -20,7 +20,7 @@ from mepol.finetuning.episodes import EpisodesVectorEnv
 from mepol.finetuning.heads import best_head
 from mepol.finetuning.learners import LEARNERS, OffPolicy, OnPolicy
 from mepol.finetuning.rows import FINETUNE, FinetuneRow, domain_of
-from mepol.finetuning.start import start_policy
+from mepol.finetuning.start import start_policy, tell_what_is_lost
 from mepol.finetuning.tasks import Task, find_task, make_task
 from mepol.runs.callbacks import Callback, Progress
 from mepol.runs.checkpoint import Position, restore
@@ -58,6 +58,7 @@ def finetune(
     if isinstance(start, PopulationPolicy):
         with threads_in_force(config.machine), closing(_env(config, task)) as env:
             start = best_head(start, env, stream(config.seed, Stream.TASK_HEADS), config.task)
+    tell_what_is_lost(config, start)
     with threads_in_force(config.machine), _workshop(config, start, task) as (env, learner):
         initial = None if start is None else policy_bytes(start)
         known = domain_of(env, config).to_json() if domain is None else domain(env)

@@ -1,7 +1,7 @@
 """What a learner starts from: nothing, or whatever an exploration left.
 
 it left                 TRPO and PPO begin as                                       SAC and the rivals on it
-a Gaussian policy       exactly that policy                                         fill their memory with it
+a Gaussian policy       exactly that policy, with white noise of its spread         fill their memory with it
 a categorical policy    exactly that policy                                         cannot: they draw real numbers
 a mixture               its newest policy                                           fill their memory with it
 uniform actions         a Gaussian with the middle and the spread of the box        fill their memory with it
@@ -11,6 +11,7 @@ a squashed policy       cannot: a tanh has no equal among clipped Gaussians     
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import torch
 from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.choices import choices_of
-from mepol.errors import ConfigError
+from mepol.errors import ConfigError, MepolWarning
 from mepol.finetuning.config import FinetuneConfig
 from mepol.runs.directory import RunDirectory
 from mepol.runs.policies import load_policy
@@ -76,6 +77,20 @@ def start_policy(config: FinetuneConfig, start: Any, state_dim: int, box: Any) -
             "start from an exploration, or use sac, which fills its memory with it"
         )
     return scratch_policy(config, state_dim, box)
+
+
+def tell_what_is_lost(config: FinetuneConfig, start: Any) -> None:
+    """A MepolWarning where an on-policy learner cannot go on with all of `start`: its likelihoods know no step before.
+
+    What a policy with correlated noise draws at one time is N(mean, spread^2) as with white noise; that is carried.
+    """
+    rho = start.correlation if isinstance(start, GaussianPolicy) else 0.0
+    if config.on_policy and rho:
+        text = (
+            f"{config.init} has action noise of correlation {rho:g}, which {config.algo} does not carry on: "
+            "it begins with that policy's mean and white noise of its spread"
+        )
+        warnings.warn(text, MepolWarning, stacklevel=3)
 
 
 def scratch_policy(config: FinetuneConfig, state_dim: int, space: Any) -> Start:
