@@ -153,8 +153,8 @@ class Run:
     def evaluate(self, *, which: str = "last", trajectories: int = 100, seed: int = 0, **protocol: Any) -> Assessment:
         """Measure the policy `which` on fresh trajectories, none of which was used in training.
 
-        protocol: `k`, `eps`, `horizon`, `pairs`, `horizons`, `mixing_threshold`, where they are to differ from the
-        run's own.
+        protocol: `k`, `eps`, `horizon`, `pairs`, `horizons`, `mixing_threshold`, `features`, where they are to differ
+        from the run's own.
 
         >>> import mepol
         >>> found = mepol.open("runs/gridworld").evaluate(which="best", trajectories=5)
@@ -162,8 +162,9 @@ class Run:
         (300, True)
         """
         changes = {name: value for name, value in protocol.items() if value is not None}
+        domain = self.domain.of_features(changes.pop("features", None))
         wanted = dataclasses.replace(self.protocol, trajectories=trajectories, **changes)
-        return assess_anew(self.directory, self.given, self.domain, self.load(which), wanted, seed)
+        return assess_anew(self.directory, self.given, domain, self.load(which), wanted, seed)
 
     def yardstick(self, name: str, *, which: str = "last", seed: int = 0) -> dict[str, float]:
         """Measure the policy `which` by a yardstick of the field: `metra`, `single-trial` (docs/method/evaluation.md).

@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from mepol import GaussianPolicy, load_policy, save_policy
+from mepol import GaussianPolicy, knn_entropy, load_policy, save_policy
 from mepol.cli import main
 from mepol.exploration.presets import PRESETS, fast
 from mepol.run import Run
 from mepol.runs.directory import RunDirectory
+from mepol.runs.streams import Stream, stream
+from mepol.sampling.collect import collect
 
 SMALL = [
     *("--horizon", "60", "--trajectories", "4", "--k", "4", "--max-steps", "2", "--threads", "1", "--seed", "3"),
@@ -159,6 +161,22 @@ def test_evaluate_as_json(finished: Path, capsys: pytest.CaptureFixture[str]) ->
     assert again == record
     other = json.loads(run_main(["evaluate", str(finished), "--trajectories", "6", "--seed", "1", "--json"], capsys)[1])
     assert other["index"] != record["index"]
+
+
+def test_evaluate_on_other_features(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The index of y alone is the estimator's, of the states that the same seed visits."""
+    words = ["evaluate", str(finished), "--trajectories", "6", "--eps", "1e-6", "--json"]
+    record = json.loads(run_main([*words, "--features", "y"], capsys)[1])
+    own = Run.open(finished).evaluate(trajectories=6, eps=1e-6).evaluation
+    with Run.open(finished).working(6) as env:
+        batch = collect(Run.open(finished).policy, env, 60, seed=stream(0, Stream.FRESH))
+    y = batch.states[:, 1:, 1].reshape(-1, 1)
+    assert record["index"] == pytest.approx(knn_entropy(y, k=4, eps=1e-6), abs=1e-9)
+    assert record["index"] != own.index
+    assert record["cells"] == own.cells
+    code, _, err = run_main([*words, "--features", "z"], capsys)
+    assert code == 2
+    assert_one_sentence(err, "'z'")
 
 
 def test_evaluate_as_a_table(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:

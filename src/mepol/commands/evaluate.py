@@ -11,7 +11,7 @@ from typing import Any
 import tyro
 from rich.table import Table
 
-from mepol.commands.terminal import SomeFloat, SomeInt, Which, at_least, parse
+from mepol.commands.terminal import SomeFloat, SomeInt, SomeText, Which, at_least, parse
 from mepol.console.screen import stdout
 from mepol.evaluation.assess import Assessment
 from mepol.evaluation.yardsticks import find_yardstick
@@ -37,6 +37,9 @@ class EvaluateArguments:
     """Neighbours of every entropy estimate; by default the run's."""
     eps: SomeFloat = None
     """Volume added to every neighbour ball; by default the run's."""
+    features: SomeText = None
+    """Coordinates that the index is taken of, as `mepol explore --features` names them, in raw units of distance; by
+    default the run's."""
     pairs: tuple[str, ...] = ()
     """Further pairs of coordinates for discrete entropies: `x,z`, or with ranges and bins `x:-12:12:40,z:0:2:20`."""
     horizons: tuple[int, ...] = ()
@@ -59,12 +62,13 @@ def command(arguments: list[str]) -> None:
     at_least("trajectories", parsed.trajectories, 1)
     at_least("runs", len(parsed.runs), 1)
     at_least("seed", parsed.seed, 0)
-    asked = {name: getattr(parsed, name) for name in ("which", "k", "eps", "pairs", "horizons", "mixing_threshold")}
+    names = ("which", "k", "eps", "features", "pairs", "horizons", "mixing_threshold")
+    asked = {name: getattr(parsed, name) for name in names}
     found = group_runs([RunDirectory.open(path) for path in parsed.runs])
     runs = [run for group in found for run in group.runs]
     for name in parsed.yardstick:
         find_yardstick(name)
-    measured = alike(runs, {name: getattr(parsed, name) for name in ("trajectories", "k", "eps")})
+    measured = alike(runs, {name: getattr(parsed, name) for name in ("trajectories", "k", "eps", "features")})
     if not parsed.anyway:
         measured.require_one_thing()
     records = {run.path: _record(Run(run), parsed.trajectories, parsed.seed, asked) for run in runs}

@@ -19,14 +19,23 @@ from mepol.algorithm.pictures import Picture
 from mepol.envs import domain_json
 from mepol.envs.choices import Choices, choices_of, kind_of, space_of
 from mepol.envs.contract import check_spaces
-from mepol.envs.coordinates import Absent, Features, Floats, Grid, feature_names, features_of, label_of
+from mepol.envs.coordinates import (
+    Absent,
+    Features,
+    Floats,
+    Grid,
+    feature_names,
+    features_of,
+    label_of,
+    select_features,
+)
 from mepol.envs.domain_json import MAX_SIZE
 from mepol.envs.finite import leaves_of
 from mepol.envs.layout import Asked, lay_out, span
 from mepol.envs.pixels import Truth, view_of
 from mepol.envs.reachable import reachable_cells
 from mepol.envs.survey import Survey
-from mepol.errors import EnvironmentFault, MepolError, RunError
+from mepol.errors import ConfigError, EnvironmentFault, MepolError, RunError
 from mepol.neighbours import Near, Workers, neighbours, places
 
 UNBOUNDED = "actions without bounds are in raw units, as the policy draws them (--log-std sets their spread)"
@@ -166,6 +175,15 @@ class Domain:
     def feature_labels(self) -> list[str] | None:
         """Names of the entropy features, in order; None where they are a function's."""
         return None if callable(self.features) else [label_of(feature, self.names) for feature in self.features]
+
+    def of_features(self, text: str | None) -> Domain:
+        """The same with the entropy of other coordinates (as `--features` names them), in raw units; None: as it is."""
+        if text is None:
+            return self
+        if self.picture is not None:
+            raise ConfigError(f"features = {text!r} is not possible: of pictures the entropy is an encoder's")
+        chosen = select_features(text, self.names)
+        return dataclasses.replace(self, features=chosen, widths=(1.0,) * len(chosen), ceiling=None, floor=0.0)
 
     def particles(self, batch: Batch) -> Floats:
         """(N, D) the entropy features of s_1 .. s_length of each trajectory in turn (s_0 is not a particle)."""

@@ -76,6 +76,7 @@ def _facts(run: RunDirectory[Any, Any], place: str, features: str, changes: Mapp
     protocol: Protocol = run.phase.protocol(run.config)
     settings = {name: getattr(protocol, name) for name in ("trajectories", "horizon", "k", "eps")}
     settings |= {name: value for name, value in changes.items() if value is not None}
+    features = settings.pop("features", features)
     several = getattr(run.config, "worlds", None)  # an index of several environments is their tail's at a risk
     worlds = getattr(several, "envs", ())
     return {
