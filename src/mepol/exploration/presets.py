@@ -193,12 +193,21 @@ _UNKNOWN = (
     *rows("ours: minutes", epochs=30),
 )
 _EPOCH_STEPS, _MEASURED_STEPS = 10_000, 20_000  # of a batch, and of an evaluation, as nearly as whole episodes allow
+_BODIES = "ours (results/hard-bodies)"
+_LOOSE = rows(_BODIES, noise_correlation=0.75, log_std=0.0)  # white noise of a Humanoid's controls cancels itself
+# Where a step's worth is shared by 200 actions: the nearest neighbour and the next steps alone tell one from another.
+_NEAREST = (
+    *rows(_BODIES, k=1, discount=0.5, learning_rate=0.01, max_steps=2, minibatch=3000, clip=0.9, critic_steps=10),
+    *rows(_BODIES, policy_kl=0.0, kl_threshold=1e9, max_entropy_drop=1e6, hidden=(16,), input_range=0.02),
+)
 _FAST: dict[str, Rows] = {
     "gridworld": (*_SMALL, *rows(_OURS, learning_rate=1.5e-4, epochs=40)),
     "mountain-car": (*_SMALL, *rows(_OURS, learning_rate=3e-4, k=50, eps=1e-6, epochs=150)),
     "ant": (*_CRITIC, *rows(_OURS, epochs=500)),
-    "humanoid": (*_CRITIC, *rows("ours (results/hard-bodies)", noise_correlation=0.75, log_std=0.0, epochs=500)),
-    "humanoid-xyz": (*_GENERAL, *rows("ours (results/hard-bodies)", noise_correlation=0.75, log_std=0.0, epochs=300)),
+    "ant-maze": (*_GENERAL, *rows(_BODIES, trajectories=20, k=4, epochs=260)),
+    "gridworld-200d": (*_GENERAL, *_NEAREST, *rows(_BODIES, trajectories=5, epochs=80)),
+    "humanoid": (*_CRITIC, *_LOOSE, *rows(_BODIES, epochs=500)),
+    "humanoid-xyz": (*_GENERAL, *_LOOSE, *rows(_BODIES, epochs=300)),
 }
 PRESETS |= {
     f"{name}-fast": Preset(
