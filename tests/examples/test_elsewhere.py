@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 import tensordict
 import torch
 from pages import DOCS, python, run_python
-from stable_baselines3 import SAC
 from test_examples import load_example
 
 import mepol
@@ -93,13 +91,11 @@ def test_torchrl_goes_on_with_the_policy_itself(explored: mepol.Run) -> None:
     assert not torch.equal(policy.layers[-1].weight, before)  # it learnt, in the policy itself
 
 
-def test_a_task_is_learnt_on_a_fixed_buffer(
-    explored: mepol.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_is_learnt_from_data_alone(explored: mepol.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pipeline alone, in seconds: what it learns is in docs/results/curriculum-and-reuse.md."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     example, table = load_example("offline_goal"), tmp_path / "results" / "found.csv"
-    sizes = {"steps": 200, "updates": 2, "episodes": 2}
+    sizes = {"steps": 200, "updates": 2, "policy_updates": 2, "episodes": 2}
     rows = example.main(run=str(explored.path), out=table, **sizes)
     assert [row[:4] for row in rows] == [("grid-goal1", data, 0, 200) for data in ("explorer", "random")]
     assert len(table.read_text().splitlines()) == 3
@@ -108,8 +104,8 @@ def test_a_task_is_learnt_on_a_fixed_buffer(
     np.testing.assert_allclose(data["next_observation"][: len(first)], first.observations[1:], atol=1e-5)
 
 
-def test_transitions_reach_the_buffer_as_they_are(explored: mepol.Run) -> None:
-    """Actions of the data are in the environment's units (+-0.2), those of SAC in [-1, 1]; only a goal is an end."""
+def test_transitions_reach_the_learner_as_they_are() -> None:
+    """Actions of the data are in the environment's units (+-0.2), the learner's in [-1, 1]; only a goal is an end."""
     example = load_example("offline_goal")
     rng = np.random.default_rng(0)
     data = {
@@ -117,12 +113,49 @@ def test_transitions_reach_the_buffer_as_they_are(explored: mepol.Run) -> None:
         "action": rng.uniform(-0.2, 0.2, (5, 2)).astype(np.float32),
         "reward": np.array([[0], [0], [1], [0], [0]], dtype=np.float32),
         "terminated": np.array([[0], [0], [1], [0], [0]], dtype=np.float32),
+        "truncated": np.array([[0], [0], [0], [0], [1]], dtype=np.float32),
     }
-    model = SAC("MlpPolicy", gymnasium.make("mepol/GridGoal1-v0"), buffer_size=5, device="cpu")
-    example.filled(model, data)
-    buffer = model.replay_buffer
-    assert buffer.full
-    np.testing.assert_allclose(buffer.actions[:, 0], data["action"] / 0.2, atol=1e-6)
-    np.testing.assert_array_equal(buffer.observations[:, 0], data["observation"])
-    np.testing.assert_array_equal(buffer.rewards, data["reward"])
-    np.testing.assert_array_equal(buffer.dones, data["terminated"])
+    low, high = np.full(2, -0.2, np.float32), np.full(2, 0.2, np.float32)
+    scale = example.Scale(np.array([1.0, 2.0]), np.array([3.0, 4.0]), low, high, bands=2)
+    rows = example.transitions(data, scale)
+    np.testing.assert_allclose(rows["action"], data["action"] / 0.2, atol=1e-6)
+    np.testing.assert_allclose(scale.actions(rows["action"]), data["action"], atol=1e-6)
+    np.testing.assert_allclose(scale.actions(torch.full((1, 2), 7.0)), high[None])
+    for place, states in (("observation", "observation"), (("next", "observation"), "next_observation")):
+        plain = (data[states] - [1.0, 2.0]) / [3.0, 4.0]
+        waves = [wave(turn * plain) for turn in (np.pi / 2, np.pi) for wave in (np.sin, np.cos)]
+        np.testing.assert_allclose(rows[place], np.hstack([plain, *waves]), atol=1e-5)
+    np.testing.assert_array_equal(rows["next", "reward"], data["reward"])
+    np.testing.assert_array_equal(rows["next", "terminated"], data["terminated"] > 0)
+    np.testing.assert_array_equal(rows["next", "done"], data["terminated"] > 0)
+
+
+def test_the_learner_prefers_steps_that_led_to_the_goal() -> None:
+    """On a line that ends at 1, half of all steps go left and half right, and the goal is on the right alone."""
+    example = load_example("offline_goal")
+    rng = np.random.default_rng(0)
+    action = rng.choice([-1.0, 1.0], (2000, 1))
+    state = rng.uniform(-1, 1, (2000, 1))
+    after = np.maximum(state + 0.2 * action, -1)
+    end = after >= 1
+    data = {"observation": state, "action": action, "next_observation": after, "reward": end, "terminated": end}
+    scale = example.Scale(np.zeros(1), np.ones(1), -np.ones(1, np.float32), np.ones(1, np.float32), bands=0)
+    rows = example.transitions({name: column.astype(np.float32) for name, column in data.items()}, scale)
+    with torch.random.fork_rng():
+        actor = example.learnt(rows, example.SETTINGS["grid-goal1"], updates=300, policy_updates=100, seed=0)
+    seen = tensordict.TensorDict({"observation": torch.linspace(-0.5, 0.9, 8)[:, None]}, batch_size=[8])
+    with torch.no_grad():
+        assert (actor.get_dist(seen).mean > 0.3).all()
+
+
+def test_a_span_leads_as_far_as_its_episode() -> None:
+    """Two episodes of 4 and 3 steps, of which the second ends in the goal; spans of 3."""
+    state = np.array([[0], [1], [2], [3], [10], [11], [12]], dtype=np.float32)
+    end = np.array([[0], [0], [0], [0], [0], [0], [1]], dtype=np.float32)
+    step = np.array([[0], [1], [2], [3], [0], [1], [2]], dtype=np.float32)
+    data = {"observation": state, "action": -state, "next_observation": state + 1, "reward": end, "terminated": end}
+    found = load_example("offline_goal").spans({**data, "step": step}, 3)
+    assert found["observation"][:, 0].tolist() == [0, 1, 10, 11, 12]
+    assert found["action"][:, 0].tolist() == [0, -1, -10, -11, -12]
+    assert found["next_observation"][:, 0].tolist() == [3, 4, 13, 13, 13]
+    assert found["reward"][:, 0].tolist() == found["terminated"][:, 0].tolist() == [0, 0, 1, 1, 1]
