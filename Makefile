@@ -29,7 +29,7 @@ test: setup lint browser  ## two processes of one thread each: the tests that ne
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 torture: setup  ## both phases killed, disks filled, files forged, directories spoilt, a soak: the figures of docs/results/reliability.md
-	OMP_NUM_THREADS=1 MEPOL_LEDGER=results/reliability.csv $(BIN)/python -m pytest -m "torture or not torture" tests/reliability tests/cluster
+	OMP_NUM_THREADS=1 MEPOL_LEDGER=results/reliability.csv $(BIN)/python -m pytest -m "torture or not torture" tests/reliability tests/cluster tests/reproduce
 	$(BIN)/python tests/reliability/page.py
 
 lint: setup  ## style, types, and which room may know which (pyproject.toml, importlinter)

@@ -19,6 +19,14 @@ def visit_counts(batch: Batch, grid: Grid) -> NDArray[np.int64]:
     return counts
 
 
+def visited_cells(batch: Batch, grid: Grid) -> NDArray[np.bool_]:
+    """(bins_0, bins_1) which cells any trajectory's s_1 .. s_T fell in: where `visit_counts` of all is above 0."""
+    cell = cells_of(batch.placed[:, 1:, list(grid.axes)][batch.visited()], grid)  # (N, 2)
+    seen = np.zeros(grid.bins, dtype=np.bool_)
+    seen[cell[:, 0], cell[:, 1]] = True
+    return seen
+
+
 def discrete_entropy(counts: NDArray[np.int64]) -> float:
     """Entropy, in nats, of the histogram with these counts (any shape)."""
     p = counts[counts > 0] / counts.sum()

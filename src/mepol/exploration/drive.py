@@ -12,6 +12,7 @@ from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Kind, kind_of
 from mepol.exploration.rows import EXPLORE, MetricsRow
+from mepol.exploration.total import TotalCells
 from mepol.exploration.workshop import NOTHING, Given, Workshop, open_workshop
 from mepol.exploration.worlds.measures import keep_worlds, rewind_worlds
 from mepol.runs.callbacks import Callback, Progress
@@ -22,6 +23,7 @@ from mepol.runs.domain import keep_domain, load_domain
 from mepol.runs.drive import Turn, best_header, best_kept, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy, with_header
+from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.runs.unused import require_unused
 from mepol.settings import flat_settings, with_settings
@@ -90,11 +92,12 @@ def resume(
         open_workshop(config, given, load_domain(run, given)) as workshop,
     ):
         explorer = kind.make(workshop)
-        position = restore(run, explorer) or Position(0, 0)
+        measured = {row.epoch for row in run.rows() if row.index is not None}
+        job = Exploration(run, workshop, explorer, kind, measured)
+        position = restore(run, job) or Position(0, 0)
         if kind.length(config) < position.turn:
             wanted = kind.length(config)
             raise ConfigError(f"epochs = {wanted} is not possible: {path} already stands at epoch {position.turn}")
-        measured = {row.epoch for row in run.rows() if row.index is not None}
         best = _best_again(run, workshop) if new else None
         run.rewind(position.turn)
         rewind_worlds(run, position.turn)
@@ -105,7 +108,6 @@ def resume(
         keep_domain(run, lambda: workshop.domain)
         since = max((change.turn for change in changes_of(run)), default=0)
         explorer.follow([row for row in run.rows() if row.epoch >= since])  # other neighbours make no fall of entropy
-        job = Exploration(run, workshop, explorer, kind, measured)
         drive(
             run, job, position, length=kind.length(config), machine=config.machine, callbacks=callbacks, report=report
         )
@@ -140,8 +142,12 @@ class Exploration:
         """measured: epochs whose policies are measured whether or not that is due."""
         self._run, self._workshop, self._explorer, self._kind = run, workshop, explorer, kind
         self._measured = measured
-        self.actor, self.state, self.recall = explorer.actor, explorer.state, explorer.recall
-        self.policy_bytes = explorer.policy_bytes
+        self._total = TotalCells(workshop.domain.grid)
+        self.actor, self.recall, self.policy_bytes = explorer.actor, explorer.recall, explorer.policy_bytes
+
+    def state(self, turn: int) -> State:
+        """The explorer's, and the cells that its batches have visited so far."""
+        return self._explorer.state(turn).beside(self._total.state())
 
     def turn(self, number: int, samples: int, *, last: bool) -> Turn[MetricsRow]:
         """One epoch. The row describes the policy that the epoch starts from, so it is measured before the update."""
@@ -161,6 +167,7 @@ class Exploration:
         done = self._explorer.improve(number)
         # This column says that there was an update: an explorer may leave it out, a run never does.
         row = dataclasses.replace(row, **{"optimise_s": round(time.perf_counter() - began, 4), **done.columns})
+        row = dataclasses.replace(row, total_cells=self._total.after(number, done.batch))
         parts = self._explorer.keep(self._run, number + 1)
         return Turn(row, done.samples, done.steps, parts, done.batch, extra)
 

@@ -34,6 +34,7 @@ class MetricsRow:
     true_index: float | None = None  # of the true state, where pictures are observed
     horizon: int | None = None  # steps of the batch's trajectories, where a curriculum decides on them
     batches: int | None = None  # that Eq. 2 was climbed on, where earlier ones are used again
+    total_cells: int | None = None  # that any batch up to this one has visited
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,8 @@ SHOWN: dict[str, Shown] = {
             Chart(
                 "Cells visited",
                 "",
-                (Series("cells", "cells", "points"),),
-                "Cells of the grid that any fresh trajectory entered.",
+                (Series("cells", "fresh batch", "points"), Series("total_cells", "all batches so far", "faint")),
+                "Cells of the grid that any trajectory entered: of a fresh batch, of all that were learnt from so far.",
                 limit=("reachable", "reachable"),
             ),
             Chart("KL", "nats", (Series("kl", "KL to the next policy"),), "How far each epoch moved the policy."),

@@ -73,6 +73,7 @@ NAMES = {
     "discrete_entropy": "charts/discrete_entropy",
     "pooled_entropy": "charts/pooled_entropy",
     "cells": "charts/cells",
+    "total_cells": "charts/total_cells",
     "average_return": "charts/average_return",
     "success_rate": "charts/success_rate",
     "steps_to_goal": "charts/steps_to_goal",
