@@ -45,11 +45,11 @@ def _rows(figure: Figure, out: Path, scales: Sequence[str], recorded: Path | Non
     """Of each series the line that rests on more seeds: of the largest scale that is there, or what was recorded."""
     tables = [out / scale / figure.name / SUMMARY.name for scale in reversed(scales)]
     made = next((SUMMARY.read(table) for table in tables if table.is_file()), [])
-    found: dict[tuple[str, str], SummaryRow] = {}
+    found: dict[str, SummaryRow] = {}  # a figure has one measure, which a table may name more closely
     for row in [*made, *(_recorded(figure, recorded) if recorded else ())]:
-        own = found.setdefault((row.series, row.measure), row)
+        own = found.setdefault(row.series, row)
         if row.seeds > own.seeds:
-            found[row.series, row.measure] = row
+            found[row.series] = row
     return list(found.values())
 
 
