@@ -7,8 +7,8 @@ import dataclasses
 import io
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,7 +63,8 @@ class BenchArguments:
     seconds: float = 20.0
     """Of one measurement of growth: a point that is predicted to take longer is skipped, and says so."""
     out: Path | None = None
-    """Directory for epoch.csv, growth.csv, growth.png, memory.csv, options.csv; without it nothing is written."""
+    """Directory for a CSV of each kind that is measured (epoch.csv, worlds.csv, ...) and growth.png; without it nothing
+    is written."""
     json: bool = False
     """Print JSON instead of tables."""
 
@@ -108,7 +109,8 @@ class Found:
     timings: tuple[Timing, ...]
     growths: tuple[Growth, ...]
     peaks: tuple[Peak, ...]
-    options: tuple[Timing, ...] = ()
+    added: Mapping[str, tuple[Timing, ...]] = field(default_factory=dict)
+    """Kind (options, worlds, finetune) -> what each case costs, beside the plain one as its floor."""
 
     def plain(self) -> dict[str, Any]:
         """As JSON takes it."""
@@ -120,7 +122,9 @@ class Found:
                 {**dataclasses.asdict(g), "exponents": g.exponents, "bottleneck": g.bottleneck} for g in self.growths
             ],
             "memory": [{**dataclasses.asdict(p), "holds": p.holds} for p in self.peaks],
-            "options": [{**dataclasses.asdict(t), "ratio": t.ratio} for t in self.options],
+            "added": {
+                kind: [{**dataclasses.asdict(t), "ratio": t.ratio} for t in cases] for kind, cases in self.added.items()
+            },
         }
 
 
@@ -131,12 +135,6 @@ def _measure(parsed: BenchArguments) -> Found:
         for name in parsed.domains if parsed.what in TIMED else ():
             status.update(f"timing {name}")
             timings += bench_domain(name, TIMED[parsed.what], repetitions=parsed.repetitions)
-        for task, kind in ENTROPY_CASES if everything or parsed.what == "finetune" else ():
-            status.update(f"timing {task} with {kind} entropy")
-            timings.append(bench_entropy(task, kind, repetitions=parsed.repetitions))
-        if parsed.what in ("epoch", "worlds", "all"):
-            status.update("timing several environments")
-            timings.append(bench_worlds(repetitions=parsed.repetitions))
         growths = [
             bench_growth(
                 name, budget=parsed.seconds, report=lambda p: status.update(f"{p.sweep} = {p.size}: {p.part} done")
@@ -147,12 +145,34 @@ def _measure(parsed: BenchArguments) -> Found:
         for case in CASES if everything or parsed.what == "memory" else ():
             status.update(f"memory of {case}")
             peaks.append(bench_memory(case))
-        options = []
-        for name in OPTION_DOMAINS if everything or parsed.what == "options" else ():
-            for option in OPTIONS:
-                status.update(f"{option} of {name}")
-                options.append(bench_option(name, option, repetitions=parsed.repetitions))
-    return Found(tuple(timings), tuple(growths), tuple(peaks), tuple(options))
+        added = {
+            kind: tuple(cases(parsed.repetitions, status.update))
+            for kind, cases in ADDED.items()
+            if everything or parsed.what == kind
+        }
+    return Found(tuple(timings), tuple(growths), tuple(peaks), added)
+
+
+def _options(repetitions: int, report: Callable[[str], None]) -> Iterator[Timing]:
+    for name in OPTION_DOMAINS:
+        for option in OPTIONS:
+            report(f"{option} of {name}")
+            yield bench_option(name, option, repetitions=repetitions)
+
+
+def _worlds(repetitions: int, report: Callable[[str], None]) -> Iterator[Timing]:
+    report("several environments")
+    yield bench_worlds(repetitions=repetitions)
+
+
+def _finetune(repetitions: int, report: Callable[[str], None]) -> Iterator[Timing]:
+    for task, kind in ENTROPY_CASES:
+        report(f"{task} with {kind} entropy")
+        yield bench_entropy(task, kind, repetitions=repetitions)
+
+
+ADDED = {"options": _options, "worlds": _worlds, "finetune": _finetune}
+"""What is measured beside the same without it."""
 
 
 # --- Tables -------------------------------------------------------------------------------------------------------
@@ -169,9 +189,9 @@ def _print(found: Found) -> None:
         for p in found.peaks:
             table.add_row(p.case, str(p.particles), f"{p.bytes / 1e9:.2f}", f"{p.bound / 1e9:g}")
         stdout.print(table, soft_wrap=False)
-    if found.options:
-        table = Table("domain", "option", "epoch (s)", "plain epoch (s)", "ratio", f"at most {BOUND}")
-        for t in found.options:
+    for cases in found.added.values():
+        table = Table("domain", "what", "with it (s)", "plain (s)", "ratio", f"at most {BOUND}")
+        for t in cases:
             within = "yes" if t.ratio <= BOUND else "no"
             table.add_row(t.domain, t.part, f"{t.seconds:.3f}", f"{t.floor:.3f}", f"{t.ratio:.2f}", within)
         stdout.print(table, soft_wrap=False)
@@ -221,10 +241,13 @@ def _write(found: Found, out: Path) -> list[Path]:
             ("domain", "part", "seconds", "low", "high", "floor", "floor_low", "floor_high", "ratio"),
             *((t.domain, t.part, t.seconds, *t.spread, t.floor, *t.floor_spread, t.ratio) for t in found.timings),
         ],
-        "options.csv": [
-            ("domain", "option", "seconds", "low", "high", "plain", "plain_low", "plain_high", "ratio"),
-            *((t.domain, t.part, t.seconds, *t.spread, t.floor, *t.floor_spread, t.ratio) for t in found.options),
-        ],
+        **{
+            f"{kind}.csv": [
+                ("domain", "what", "seconds", "low", "high", "plain", "plain_low", "plain_high", "ratio"),
+                *((t.domain, t.part, t.seconds, *t.spread, t.floor, *t.floor_spread, t.ratio) for t in cases),
+            ]
+            for kind, cases in found.added.items()
+        },
         "growth.csv": [
             ("sweep", "size", "part", "seconds", "predicted", "exponent"),
             *(

@@ -19,8 +19,6 @@ from mepol.exploration.worlds.config import WorldsConfig
 from mepol.runs.machine import threads_in_force
 from mepol.settings import with_settings
 
-MOST = 1.3
-"""Plain epochs that one of several environments may cost."""
 SIZE = {"trajectories": 20, "max_steps": 2}  # a tenth of the published samples and a few of its steps: seconds an epoch
 
 
@@ -30,7 +28,7 @@ def bench_worlds(name: str = "gridworld-slope", *, repetitions: int = 5) -> Timi
     plain = dataclasses.replace(several, worlds=WorldsConfig())
     with threads_in_force(several.machine), ExitStack() as stack:
         work, floor = (_epochs(config, stack) for config in (several, plain))
-        return alternate(name, "epoch (plain one)", work, floor, repetitions)
+        return alternate(name, "epoch", work, floor, repetitions)
 
 
 def _epochs(config: ExploreConfig, stack: ExitStack) -> Callable[[], object]:

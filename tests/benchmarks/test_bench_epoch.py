@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from pathlib import Path
+
 import pytest
 
-from bench import PARTS, bench_domain, bench_worlds, options, worlds
+from bench import PARTS, bench_domain, options, worlds
+from bench.__main__ import main
 from mepol.errors import ConfigError
 
 
@@ -21,12 +26,19 @@ def test_an_unknown_preset_is_refused() -> None:
         bench_domain("moutain")
 
 
-def test_an_epoch_of_several_environments_is_timed_beside_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_of_several_environments_is_timed_beside_a_plain_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     small = {"trajectories": 10, "horizon": 20, "k": 4, "max_steps": 1, "hidden": (8,), "zero_mean_steps": 0}
     monkeypatch.setattr(worlds, "SIZE", {**small, "max_entropy_drop": 1000.0})
-    timing = bench_worlds(repetitions=1)
-    assert timing.domain == "gridworld-slope"
-    assert timing.ratio == timing.seconds / timing.floor > 0
+    (tmp_path / "epoch.csv").write_text("measured before")
+    assert main(["worlds", "--repetitions", "1", "--out", str(tmp_path), "--json"]) == 0
+    ((timing,),) = json.loads(capsys.readouterr().out)["added"].values()
+    assert timing["domain"] == "gridworld-slope"
+    assert timing["ratio"] == timing["seconds"] / timing["floor"] > 0
+    (row,) = csv.DictReader((tmp_path / "worlds.csv").read_text().splitlines())
+    assert float(row["ratio"]) == pytest.approx(timing["ratio"], rel=1e-4)
+    assert (tmp_path / "epoch.csv").read_text() == "measured before"
 
 
 def test_an_option_is_timed_beside_the_plain_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
