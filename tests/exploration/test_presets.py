@@ -99,6 +99,14 @@ def test_fast_maxent_starts_as_trpo_does(name: str) -> None:
     assert (config.policy.mirror, config.policy.standardise, config.policy.noise_correlation) == (False, False, 0.0)
 
 
+@pytest.mark.parametrize("name", ["humanoid", "humanoid-xyz", "hand-reach", "hand-reach-fingertips"])
+@pytest.mark.parametrize("explorer", ["rnd", "apt", "re3"])
+def test_where_mepol_carries_its_noise_rivals_have_the_white_one_that_they_can_draw(name: str, explorer: str) -> None:
+    own, rival = starting_config(name, quick=True), starting_config(name, explorer=explorer, quick=True)
+    assert (own.policy.noise_correlation, own.policy.log_std) == (0.75, 0.0)
+    assert (rival.policy.noise_correlation, rival.policy.log_std) == (0.0, -0.5)
+
+
 @pytest.mark.parametrize("explorer", ["rnd", "apt", "re3"])
 def test_rivals_in_an_unknown_environment_have_mepol_s_network_and_samples(explorer: str) -> None:
     own, rival = starting_config("Pendulum-v1"), starting_config("Pendulum-v1", explorer=explorer)

@@ -53,8 +53,8 @@ class Choices:
     explorer: str = "mepol"
     """What explores."""
     fast: bool = False
-    """Start from settings that reach the same entropy in a fraction of the time, instead of the paper's: tuned for
-    gridworld, mountain-car, ant and humanoid, general ones for any other preset; the default where there is none."""
+    """Start from settings that reach the same entropy in a fraction of the time, instead of the paper's: tuned for the
+    presets that `mepol presets` lists with -fast, general ones for any other; the default where there is none."""
     paper_rule: bool = False
     """Without a preset: the paper's rule and network instead of the general fast settings."""
     observations: Literal["state", "pixels"] = "state"

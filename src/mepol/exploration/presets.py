@@ -194,7 +194,7 @@ _UNKNOWN = (
 )
 _EPOCH_STEPS, _MEASURED_STEPS = 10_000, 20_000  # of a batch, and of an evaluation, as nearly as whole episodes allow
 _BODIES = "ours (results/hard-bodies)"
-_LOOSE = rows(_BODIES, noise_correlation=0.75, log_std=0.0)  # white noise of a Humanoid's controls cancels itself
+_LOOSE = rows(_BODIES, noise_correlation=0.75, log_std=0.0)  # white noise of a body's many controls cancels itself
 # Where a step's worth is shared by 200 actions: the nearest neighbour and the next steps alone tell one from another.
 _NEAREST = (
     *rows(_BODIES, k=1, discount=0.5, learning_rate=0.01, max_steps=2, minibatch=3000, clip=0.9, critic_steps=10),
@@ -208,6 +208,8 @@ _FAST: dict[str, Rows] = {
     "gridworld-200d": (*_GENERAL, *_NEAREST, *rows(_BODIES, trajectories=5, epochs=80)),
     "humanoid": (*_CRITIC, *_LOOSE, *rows(_BODIES, epochs=500)),
     "humanoid-xyz": (*_GENERAL, *_LOOSE, *rows(_BODIES, epochs=300)),
+    "hand-reach": (*_GENERAL, *_LOOSE, *rows(_BODIES, epochs=200)),
+    "hand-reach-fingertips": (*_GENERAL, *_LOOSE, *rows(_BODIES, epochs=100)),
 }
 PRESETS |= {
     f"{name}-fast": Preset(

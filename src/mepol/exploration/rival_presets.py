@@ -45,8 +45,9 @@ CAR_RIVALS = _maxent(
 )
 ANT_RIVALS = _maxent(10_000, 10, 0.2, density_pca=3)
 _WHITE = rows("their noise is white", noise_correlation=0.0, log_std=-0.5)
-HUMANOID_RIVALS = _maxent(50_000, 20, 1.0, *_WHITE) | dict.fromkeys(("apt", "re3", "rnd"), _WHITE)
-HAND_RIVALS = _maxent(10_000, 20, 1.0, trpo_steps=500)
+_OF_WHITE_NOISE = dict.fromkeys(("apt", "re3", "rnd"), _WHITE)
+HUMANOID_RIVALS = _maxent(50_000, 20, 1.0, *_WHITE) | _OF_WHITE_NOISE
+HAND_RIVALS = _maxent(10_000, 20, 1.0, *_WHITE, trpo_steps=500) | _OF_WHITE_NOISE
 
 
 def start_of(explorer: str) -> Rows:
