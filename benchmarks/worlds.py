@@ -5,7 +5,8 @@
 
 A line is a variant and a world: mean over seeds of the index of the last policy with its 95 % t interval, from
 worlds.csv. Then, for the world that is rarest (or, of equal chances, the one that the mean leaves lowest), the gain of
-the variant `tail` over `mean`, and whether the two intervals are apart.
+the variant `tail` over `mean`: whether the two intervals are apart, and the gain seed by seed, since two runs of a seed
+start from the same policy.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from mepol.runs.files import write_bytes
 from mepol.runs.tables import csv_text
 
 
-def last_indices(sweep: Path) -> tuple[dict[tuple[str, str], list[float]], dict[str, float]]:
-    """(variant, world) -> index of the last policy of each seed; world -> its probability."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+def last_indices(sweep: Path) -> tuple[dict[tuple[str, str], dict[int, float]], dict[str, float]]:
+    """(variant, world) -> seed -> index of the last policy; world -> its probability."""
+    found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     chances: dict[str, float] = {}
     for path in sorted(sweep.glob("*-seed-*")):
         run = Run.open(path)
         rows = world_rows(run.directory)
         for row in rows:
             if row.epoch == rows[-1].epoch:
-                found[path.name.rpartition("-seed-")[0], row.world].append(row.index)
+                found[path.name.rpartition("-seed-")[0], row.world][run.config.seed] = row.index
                 chances[row.world] = row.probability
     return found, chances
 
@@ -43,7 +44,7 @@ def rare_world(found: dict[tuple[str, str], Interval], chances: dict[str, float]
 def main(arguments: list[str]) -> None:
     sweep = Path(arguments[0])
     indices, chances = last_indices(sweep)
-    found = {key: mean_interval(values) for key, values in indices.items()}
+    found = {key: mean_interval([*values.values()]) for key, values in indices.items()}
     lines: list[tuple[Any, ...]] = []
     for (variant, world), interval in found.items():
         print(f"{variant:8} {world:16} p = {chances[world]:<5g} {interval} nats, {interval.n} seeds")
@@ -52,6 +53,9 @@ def main(arguments: list[str]) -> None:
     tail, mean = found["tail", rare], found["mean", rare]
     apart = tail.low is not None and mean.high is not None and tail.low > mean.high
     print(f"{rare}: {tail.centre - mean.centre:+.3f} nats; the intervals {'are apart' if apart else 'overlap'}")
+    both = [(indices["tail", rare][seed], value) for seed, value in indices["mean", rare].items()]
+    gains = mean_interval([tail - mean for tail, mean in both])
+    print(f"{rare}, seed by seed: {gains} nats, of {', '.join(f'{tail - mean:+.2f}' for tail, mean in both)}")
     if "--csv" in arguments:
         head = ("study", "variant", "world", "probability", "index", "half_width", "seeds")
         write_bytes(Path(arguments[arguments.index("--csv") + 1]), csv_text(head, lines).encode())

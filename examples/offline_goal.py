@@ -1,7 +1,7 @@
 """Learn a task from an explorer's data alone: collect, relabel, and train TorchRL's implicit Q-learning on it.
 
 python examples/offline_goal.py                                             # GridGoal1, the zoo's explorer, and random
-python examples/offline_goal.py --task ant-navigate --run zoo:ant-xy        # the same for another task
+python examples/offline_goal.py --task ant-navigate --run zoo:ant --policy-updates 10000    # another task
 
 The data of a policy that explored holds the way to goals that it never knew of: they are relabelled afterwards, and no
 step is taken in the environment while the learner learns. Beside it, as much data of the policy that exploration
