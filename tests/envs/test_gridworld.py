@@ -229,7 +229,7 @@ def test_a_slope_moves_by_its_drift_and_walls_stop_it(slope: str, drift: tuple[i
     env._position = np.array([[4.0, 4.0], [4.0, -4.0]])
     before = env.observe()
     after, *_ = env.step(np.array([[0.1, -0.1], [0.0, 0.0]]))
-    np.testing.assert_allclose(after - before, np.array([[0.1, -0.1], [0.0, 0.0]]) + np.multiply(drift, STEEP))
+    np.testing.assert_allclose(after - before, np.array([[0.1, -0.1], [0.0, 0.0]]) + np.multiply(drift, STEEP * 0.2))
     for _ in range(400):
         env.step(np.zeros((2, 2)))
     ends = env.observe()
@@ -237,8 +237,18 @@ def test_a_slope_moves_by_its_drift_and_walls_stop_it(slope: str, drift: tuple[i
     np.testing.assert_array_equal(env.step(np.zeros((2, 2)))[0], ends)  # at the wall it stays
 
 
+def test_a_plane_may_slope_on_the_left_alone_by_a_share_of_its_own_largest_move() -> None:
+    env = GridWorldVectorEnv(3, slope="west", steepness=0.5, sloping="left", max_move=0.8)
+    env.reset(seed=0)
+    env._position = np.array([[-4.0, 4.0], [0.0, 3.0], [4.0, 4.0]])
+    before = env.observe()
+    after, *_ = env.step(np.array([[0.8, 0.0], [0.8, 0.1], [0.8, 0.0]]))
+    np.testing.assert_allclose(after - before, [[0.4, 0.0], [0.4, 0.1], [0.8, 0.0]])
+    np.testing.assert_allclose(env.single_action_space.high, 0.8)
+
+
 def test_a_flat_plane_is_the_paper_s_to_the_bit() -> None:
-    envs = GridWorldVectorEnv(3), GridWorldVectorEnv(3, layout="rooms", slope="flat")
+    envs = GridWorldVectorEnv(3), GridWorldVectorEnv(3, layout="rooms", slope="flat", steepness=0.5, sloping="left")
     rng = np.random.default_rng(0)
     for env in envs:
         env.reset(seed=1)
@@ -248,6 +258,12 @@ def test_a_flat_plane_is_the_paper_s_to_the_bit() -> None:
 
 
 def test_worlds_that_are_not_there_are_named() -> None:
-    for wrong in ({"layout": "maze"}, {"slope": "up"}):
+    for wrong in ({"layout": "maze"}, {"slope": "up"}, {"sloping": "right"}):
         with pytest.raises(EnvironmentFault, match="is not possible: it must be one of"):
+            gymnasium.make("mepol/GridWorld-v0", **wrong)
+    for wrong, remedy in (
+        ({"slope": "north", "steepness": 1.0}, "steepness = 1 is not possible: from 0 to below 1"),
+        ({"max_move": 0.0}, "max_move = 0 is not possible: above 0, below 6"),
+    ):
+        with pytest.raises(EnvironmentFault, match=remedy):
             gymnasium.make("mepol/GridWorld-v0", **wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -310,19 +311,22 @@ def test_actions_of_other_sizes_are_other_spaces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "published"),
+    ("name", "published", "log_std"),
     [
-        ("gridworld-slope", (200, 400, 30, 0.35, 150, [0.8, 0.2], (300, 300))),
-        ("multigrid", (500, 400, 30, 0.1, 50, [0.1] * 10, (300, 300))),
-        ("ant-mazes", (150, 400, 500, 0.2, 400, [0.8, 0.2], (400, 300))),
+        ("gridworld-slope", (200, 400, 30, 0.35, 150, [0.8, 0.2], (300, 300)), -1.5),
+        ("multigrid", (500, 400, 30, 0.1, 50, [0.1] * 10, (300, 300)), -1.5),
+        ("ant-mazes", (150, 400, 500, 0.2, 400, [0.8, 0.2], (400, 300)), -0.5),
     ],
 )
-def test_presets_have_the_published_settings(name: str, published: tuple[Any, ...]) -> None:
+def test_presets_have_the_published_settings(name: str, published: tuple[Any, ...], log_std: float) -> None:
+    """Rate and noise in units of the actions: where moves are larger than the published 0.2, they are, too."""
     config = PRESETS[name].config
     found = (
         *(config.trajectories, config.horizon, config.ascent.k, config.worlds.risk, config.epochs),
         *(config.worlds.probabilities, config.policy.hidden),
     )
     assert found == published
-    assert (config.ascent.learning_rate, config.ascent.kl_threshold) == (1e-5, 15.0)
-    assert config.worlds.world_trajectories == 5
+    (larger,) = {world["env_kwargs"].get("max_move", 0.2) / 0.2 for world in config.worlds.envs}
+    assert config.ascent.learning_rate == pytest.approx(1e-5 * larger)
+    assert config.policy.log_std == pytest.approx(log_std + math.log(larger), abs=0.005)
+    assert (config.ascent.kl_threshold, config.worlds.world_trajectories) == (15.0, 5)

@@ -9,13 +9,16 @@ The agent starts anywhere in the lower left corner [-6, -4]^2 and chooses how fa
 point is tested. Rooms are 4.75 wide, doorways 1.0 wide and 2.5 long: the geometry of the authors' release (the
 paper's text says 5 by 5; docs/method/decisions.md, 15).
 
-Other worlds of the same size have other walls (`layout`) or a drift in every move (`slope`); terrain.py has them.
+Other worlds of the same size have other walls (`layout`), a drift in every move (`slope`, whose `steepness` is a share
+of the largest move, `sloping` everywhere or on the left, where the start is), or other moves (`max_move`); terrain.py
+has them.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -23,7 +26,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from mepol.envs.batched import Array, BatchedEnv, Frame, SingleEnv
-from mepol.envs.terrain import drift_of, walls_of
+from mepol.envs.terrain import STEEP, drift_of, sloping_up_to, walls_of
+from mepol.errors import EnvironmentFault
 
 HALF_WIDTH = 6.0
 MAX_MOVE = 0.2
@@ -60,13 +64,23 @@ class GridWorldVectorEnv(BatchedEnv):
     feature_names = ("x", "y")
 
     def __init__(
-        self, num_envs: int = 1, render_mode: str | None = None, layout: str = "rooms", slope: str = "flat"
+        self,
+        num_envs: int = 1,
+        render_mode: str | None = None,
+        layout: str = "rooms",
+        slope: str = "flat",
+        steepness: float = STEEP,
+        sloping: str = "everywhere",
+        max_move: float = MAX_MOVE,
     ) -> None:
+        if not 0 < max_move < HALF_WIDTH:
+            raise EnvironmentFault(f"max_move = {max_move:g} is not possible: above 0, below {HALF_WIDTH:g}")
         self._layout, self._walls = layout, walls_of(layout)
-        drift = drift_of(slope)
+        drift = drift_of(slope, steepness, max_move)
         self._drift = drift if drift.any() else None
+        self._slopes_to = sloping_up_to(sloping)
         space = Box(-HALF_WIDTH, HALF_WIDTH, (2,), np.float64)
-        super().__init__(num_envs, space, Box(-MAX_MOVE, MAX_MOVE, (2,), np.float32), render_mode)
+        super().__init__(num_envs, space, Box(-max_move, max_move, (2,), np.float32), render_mode)
         self._position = np.zeros((num_envs, 2))
 
     def start(self, i: int, rng: np.random.Generator) -> None:
@@ -77,7 +91,7 @@ class GridWorldVectorEnv(BatchedEnv):
         """Move, downhill a little further, unless the end point is blocked."""
         target = self._position + actions
         if self._drift is not None:
-            target += self._drift
+            target += np.where(self._position[:, :1] <= self._slopes_to, self._drift, 0.0)
         self._position = np.where(blocked(target, self._walls)[:, None], self._position, target)
 
     def observe(self) -> Array:
@@ -111,6 +125,6 @@ def draw(positions: Array, pixels: int = 480, walls: Array = WALLS) -> Frame:
     return np.asarray(image)
 
 
-def gridworld(render_mode: str | None = None, layout: str = "rooms", slope: str = "flat") -> SingleEnv:
-    """`mepol/GridWorld-v0` as a single environment."""
-    return SingleEnv(GridWorldVectorEnv(1, render_mode, layout, slope))
+def gridworld(render_mode: str | None = None, **world: Any) -> SingleEnv:
+    """`mepol/GridWorld-v0` as a single environment; world: the arguments of `GridWorldVectorEnv`, by name."""
+    return SingleEnv(GridWorldVectorEnv(1, render_mode, **world))

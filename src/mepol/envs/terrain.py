@@ -1,18 +1,21 @@
 """GridWorld's walls and slopes by name: what its worlds differ in.
 
 Every layout leaves the start, the lower left corner [-6, -4]^2, free, and each of its free points can be reached from
-there by moves that are shorter than its gaps are wide. A slope is a drift that every move suffers.
+there by moves that are shorter than its gaps are wide. A slope is a drift that every
+move suffers that begins where the plane slopes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mepol.errors import EnvironmentFault
 
-STEEP = 0.05
-"""Drift of a slope: a quarter of the largest move along an axis."""
+STEEP = 0.25
+"""Drift of a slope, by default: this share of the largest move along an axis."""
 
 # Solid boxes (x0, y0, x1, y1), borders included.
 LAYOUTS: dict[str, NDArray[np.float64]] = {
@@ -35,25 +38,37 @@ LAYOUTS: dict[str, NDArray[np.float64]] = {
 }
 """Walls by the name of their layout."""
 
-SLOPES: dict[str, tuple[float, float]] = {
-    "flat": (0.0, 0.0),
-    "north": (0.0, STEEP),
-    "south": (0.0, -STEEP),
-    "east": (STEEP, 0.0),
-    "west": (-STEEP, 0.0),
+SLOPES: dict[str, tuple[int, int]] = {
+    "flat": (0, 0),
+    "north": (0, 1),
+    "south": (0, -1),
+    "east": (1, 0),
+    "west": (-1, 0),
 }
-"""Drift (x, y) of every move by the side that the slope faces, which is where it leads down to."""
+"""Direction (x, y) of the drift by the side that the slope faces, which is where it leads down to."""
+
+SLOPING = {"everywhere": np.inf, "left": 0.0}
+"""Which part of the plane slopes, by name: the points whose x is at most this. The start is on the left."""
 
 
 def walls_of(layout: str) -> NDArray[np.float64]:
     """(W, 4) solid boxes of the layout called so."""
-    if layout not in LAYOUTS:
-        raise EnvironmentFault(f"layout = {layout!r} is not possible: it must be one of {', '.join(LAYOUTS)}")
-    return LAYOUTS[layout]
+    return LAYOUTS[_known("layout", layout, LAYOUTS)]
 
 
-def drift_of(slope: str) -> NDArray[np.float64]:
-    """(2,) drift of the slope called so."""
-    if slope not in SLOPES:
-        raise EnvironmentFault(f"slope = {slope!r} is not possible: it must be one of {', '.join(SLOPES)}")
-    return np.array(SLOPES[slope])
+def drift_of(slope: str, steepness: float = STEEP, max_move: float = 0.2) -> NDArray[np.float64]:
+    """(2,) drift of the slope called so: `steepness` is its share of the largest move."""
+    if not 0 <= steepness < 1:
+        raise EnvironmentFault(f"steepness = {steepness:g} is not possible: from 0 to below 1, or no move leads up")
+    return np.array(SLOPES[_known("slope", slope, SLOPES)]) * (steepness * max_move)
+
+
+def sloping_up_to(sloping: str) -> float:
+    """The x up to which the part of the plane called so slopes."""
+    return SLOPING[_known("sloping", sloping, SLOPING)]
+
+
+def _known(name: str, value: str, table: Collection[str]) -> str:
+    if value not in table:
+        raise EnvironmentFault(f"{name} = {value!r} is not possible: it must be one of {', '.join(table)}")
+    return value

@@ -184,7 +184,8 @@ _CRITIC = (
     *rows(_OURS, hidden=(128, 128), standardise=True, zero_mean_steps=0, mirror=True),
 )
 # Where there are several environments, which the critic does not take: mini-batches enough to choose between.
-_SEVERAL = over(_SMALL, *rows("ours (docs/results/worlds.md)", trajectories=100, learning_rate=1.5e-4))
+_WORLDS = "ours (docs/results/worlds.md)"
+_SEVERAL = over(_SMALL, *rows(_WORLDS, trajectories=100, learning_rate=1.5e-4))
 # Where nothing was tuned (docs/results/performance.md, "Any environment"): the critic's, and bounded inputs scaled.
 _GENERAL = (*_CRITIC, *rows(_OURS, scale_inputs=True))
 # Where nothing is known of the environment: what random play shows of it (envs/survey.py).
@@ -209,6 +210,8 @@ _FAST: dict[str, Rows] = {
     "humanoid": (*_CRITIC, *_LOOSE, *rows(_BODIES, epochs=500)),
     "humanoid-xyz": (*_GENERAL, *_LOOSE, *rows(_BODIES, epochs=300)),
     "hand-reach": (*_GENERAL, *_LOOSE, *rows(_BODIES, epochs=200)),
+    "gridworld-slope": over(_SEVERAL, *rows(_WORLDS, learning_rate=5e-4, epochs=60)),
+    "multigrid": over(_SEVERAL, *rows(_WORLDS, learning_rate=3e-4, epochs=60)),
     "hand-reach-fingertips": (*_GENERAL, *_LOOSE, *rows(_BODIES, epochs=100)),
 }
 PRESETS |= {

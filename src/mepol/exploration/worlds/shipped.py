@@ -27,7 +27,7 @@ class Shipped:
         return (
             *rows("ours: a slope presses against walls, where states coincide", eps=1e-6),
             *rows("the worlds differ in it", ceiling=None),
-            *rows("alpha-MEPOL (2022), appendix; walls and slopes are ours", **read_worlds(DATA / self.file)),
+            *rows("alpha-MEPOL (2022), appendix and release; walls are ours", **read_worlds(DATA / self.file)),
         )
 
 
@@ -35,7 +35,7 @@ SHIPPED = {
     "gridworld-slope": Shipped(
         "gridworld-slope.toml",
         "gridworld",
-        "the four rooms on a slope, four times of five to the north, else to the south: two worlds",
+        "the four rooms, whose start slopes away from it four times of five, else back: two worlds",
     ),
     "multigrid": Shipped(
         "multigrid.toml", "gridworld", "ten planes with different walls and slopes, one of which is adverse"
