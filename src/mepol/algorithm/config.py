@@ -35,6 +35,9 @@ class AscentConfig:
     reuse: Annotated[int, within(1, 100)] = 1
     """L: the last L batches in Eq. 2, as far as they still add to its effective sample size; 1 is the paper's, a new
     batch alone. A climb costs as many times more: fewer trajectories hold its cost."""
+    average: Annotated[float, within(0, 0.999)] = 0.0
+    """What is kept and measured is the mean of the policies learnt so far, of which an epoch leaves this share as it
+    is; 0 is the paper's, the newest policy itself. Batches are drawn by the newest in any case."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """Ascent rule: Adam (the authors' release) or the plain gradient (the paper's text)."""
     rule: Annotated[str, one_of(RULES)] = "importance"

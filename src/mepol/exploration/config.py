@@ -190,6 +190,8 @@ class ExploreConfig:
         learns = self.explorer == "mepol" or self.explorer.startswith(GIVEN)
         require(learns or start == 0, "horizon_start", start, f"0 with the explorer {self.explorer}")
         require(learns or reuse == 1, "reuse", reuse, f"1 with the explorer {self.explorer}")
+        average = self.ascent.average
+        require(learns or average == 0, "average", average, f"0 with the explorer {self.explorer}")
 
     def _check_rival(self) -> None:
         """`rival` is the explorer's own settings: their defaults if not given, none for an explorer without any."""

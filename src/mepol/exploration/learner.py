@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mepol.algorithm.average import Average
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.config import PolicyConfig
@@ -54,6 +55,7 @@ class MepolExplorer(Explorer):
         self._rule = given.rule or RULES[config.ascent.rule]
         rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
         self.ascent = self._rule.make(self.policy, config.ascent, config.critic, domain.state_dim, rng)
+        self._average = Average(self.policy, config.ascent.average) if config.ascent.average else None
         self._watch = Watch(config.ascent, self._rule)
         self._curriculum = Curriculum(config.horizon_start or config.horizon, config.horizon, config.trajectories)
         self._batches = Batches(config.ascent.reuse, config.ascent.state_discount) if config.ascent.reuse > 1 else None
@@ -65,8 +67,8 @@ class MepolExplorer(Explorer):
         self._epochs: Iterator[Epoch] | None = None
 
     def actor(self) -> Actor:
-        """The policy."""
-        return self.policy
+        """The policy that is kept and measured: the newest, or the mean of the last ones."""
+        return self._average.policy if self._average else self.policy
 
     def improve(self, epoch: int) -> Improvement:
         """One epoch of Algorithm 1."""
@@ -78,6 +80,8 @@ class MepolExplorer(Explorer):
         with self._clock.time("epoch"), alone:
             update = next(self._epochs)
         self._watch.check(update)
+        if self._average:
+            self._average.take(self.policy, epoch + 1)
         if self._curriculum.note(update.entropy):
             self._watch = Watch(self.config.ascent, self._rule)  # of longer trajectories: no fall of what was before
             self.workshop.tell(f"epoch {epoch + 1}: trajectories of {self._curriculum.horizon} steps from here on")
@@ -91,9 +95,10 @@ class MepolExplorer(Explorer):
         return Improvement(0 if self._batch is None else self._batch.size, columns, steps, self._batch)
 
     def state(self, turn: int) -> State:
-        """The policy, the critic where the rule has one, their optimiser, and where a curriculum stands."""
+        """The policy, the critic where the rule has one, their optimiser, the mean, and where a curriculum stands."""
         loose = self._curriculum.state() if self.config.horizon_start else {}
-        return State(self.ascent.modules, self.ascent.optimisers, loose)
+        mean = {"average": self._average.policy} if self._average else {}
+        return State({**self.ascent.modules, **mean}, self.ascent.optimisers, loose)
 
     def recall(self, position: Position, part: Callable[[int], Path]) -> None:
         """The batches that the next epoch looks back on."""
