@@ -22,13 +22,13 @@ from mepol.exploration.workshop import Given, domain_of, open_workshop, protocol
 from mepol.finetuning.asked import after, asked_task, measured_by
 from mepol.finetuning.config import FinetuneConfig
 from mepol.finetuning.rows import FINETUNE
-from mepol.finetuning.start import load_start
 from mepol.finetuning.tasks import TASKS, Task
 from mepol.run import Run
 from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import as_before, threads_in_force
 from mepol.runs.policies import load_policy
+from mepol.runs.start import load_start
 from mepol.runs.streams import Stream, stream
 from mepol.runs.unused import require_unused
 from mepol.runs.zoo import run_place
@@ -57,9 +57,10 @@ def explore(
     without a preset they are the default, and `paper_rule=True` gives the paper's.
     out: new directory of the run; by default a temporary one, which is named. features: what the entropy is of, as
     text (`"x,y"`, `"0:7"`) or as a function (N, S) states -> (N, D). callbacks: called after each epoch
-    (`mepol.StopAt`). settings: any setting by its name (`k=10`, `horizon=400`, `hidden=(64, 64)`), and as objects
-    `rule`, `policy`, `explorer`, `objective` (docs/guide/extending.md), `sampler` (docs/guide/scale.md). `envs`, a TOML
-    file or tables, are several environments beside `what` or alone, and `risk` is their alpha (docs/method/worlds.md).
+    (`mepol.StopAt`). settings: any setting by its name (`k=10`, `horizon=400`, `hidden=(64, 64)`, or `init="zoo:ant"`,
+    a run to go on from), and as objects `rule`, `policy`, `explorer`, `objective` (docs/guide/extending.md), `sampler`
+    (docs/guide/scale.md). `envs`, a TOML file or tables, are several environments beside `what` or alone, and `risk` is
+    their alpha (docs/method/worlds.md).
 
     Whatever stops it, `mepol.resume(path)` goes on from its last checkpoint, to the same bits.
 

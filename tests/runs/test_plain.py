@@ -15,7 +15,7 @@ from torch import nn
 
 import mepol
 from mepol.errors import PolicyFileError
-from mepol.finetuning.start import load_start
+from mepol.runs.start import load_start
 
 
 class Theirs(nn.Module):

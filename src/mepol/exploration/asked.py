@@ -45,6 +45,8 @@ def configured(
             if not isinstance(thing, kind):
                 raise ConfigError(f"{name} cannot be a {type(thing).__name__}: it must be a {kind.__name__}")
             changes[setting] = f"{GIVEN}{title(thing)}"
+    if "init" in changes:
+        changes["init"] = str(getattr(changes["init"], "path", changes["init"]))  # a Run is where it lies
     if features is not None:
         changes["features"] = features
         if callable(features):

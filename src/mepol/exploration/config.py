@@ -17,6 +17,7 @@ from mepol.envs.layout import AUTO, Coinciding, Scaling
 from mepol.envs.pixels import Seen
 from mepol.exploration.worlds.config import WorldsConfig
 from mepol.runs.machine import MachineConfig, machine_apart
+from mepol.runs.start import SCRATCH
 from mepol.settings import GIVEN, at_least, check, one_of, require, require_plain, within
 
 EXPLORERS: dict[str, type | None] = {}
@@ -86,6 +87,9 @@ class ExploreConfig:
     domains, and batches of one's own, keep their raw units."""
     seed: Annotated[int, within(0, 2**63 - 1)] = 0
     """Fixes everything: environment resets, action noise, initial weights."""
+    init: str = SCRATCH
+    """A run, `zoo:NAME` or policy file whose policy it starts from, whatever environment of the same states and actions
+    that explored; the settings of a new policy (`hidden`, `log_std`, ...) are then not used."""
     ignore_termination: bool = True
     """Go on past the end of an episode, as the paper does; otherwise a trajectory is cut there."""
     explorer: tyro.conf.Suppress[Annotated[str, one_of(EXPLORERS)]] = "mepol"  # read before the rest: it brings some
@@ -190,6 +194,10 @@ class ExploreConfig:
         learns = self.explorer == "mepol" or self.explorer.startswith(GIVEN)
         require(learns or start == 0, "horizon_start", start, f"0 with the explorer {self.explorer}")
         require(learns or reuse == 1, "reuse", reuse, f"1 with the explorer {self.explorer}")
+        fresh = self.init == SCRATCH
+        require(learns or fresh, "init", self.init, f"{SCRATCH!r} with the explorer {self.explorer}")
+        own = self.policy_class.startswith(GIVEN)
+        require(fresh or not own, "init", self.init, f"{SCRATCH!r} beside a policy that was handed in")
         average = self.ascent.average
         require(learns or average == 0, "average", average, f"0 with the explorer {self.explorer}")
 

@@ -23,6 +23,7 @@ from mepol.runs.domain import keep_domain, load_domain
 from mepol.runs.drive import Turn, best_header, best_kept, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy, with_header
+from mepol.runs.start import SCRATCH, load_start
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.runs.unused import require_unused
@@ -51,8 +52,9 @@ def explore(
     kind = kind_of(config, given)
     require_length(EXPLORE, kind.length(config))
     require_unused(Path(out), EXPLORE.heads)  # told before an environment is made, which may take half a minute
+    start = load_start(config.init)
     with threads_in_force(config.machine), open_workshop(config, given, tell=tell) as workshop:
-        explorer = kind.make(workshop)
+        explorer = kind.make(dataclasses.replace(workshop, start=start))
         initial = explorer.policy_bytes()
         with RunDirectory.create(out, EXPLORE, config, workshop.domain.to_json(), initial) as run:
             job = Exploration(run, workshop, explorer, kind)
@@ -86,12 +88,13 @@ def resume(
         run = dataclasses.replace(run, config=with_settings(run.config, {kind.length_name: length}))
     config = run.config
     require_length(EXPLORE, kind.length(config))
+    start = None if config.init == SCRATCH else load_policy(run.policy_path("initial"))  # wherever that came from
     with (
         threads_in_force(config.machine),
         run.held(),
         open_workshop(config, given, load_domain(run, given)) as workshop,
     ):
-        explorer = kind.make(workshop)
+        explorer = kind.make(dataclasses.replace(workshop, start=start))
         measured = {row.epoch for row in run.rows() if row.index is not None}
         job = Exploration(run, workshop, explorer, kind, measured)
         position = restore(run, job) or Position(0, 0)

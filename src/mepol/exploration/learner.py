@@ -37,6 +37,7 @@ from mepol.runs.checkpoint import Part, Position
 from mepol.runs.directory import RunDirectory
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
+from mepol.sampling.actors import check_fit
 from mepol.sampling.collect import Actor
 from mepol.settings import require
 
@@ -50,8 +51,7 @@ class MepolExplorer(Explorer):
     def __init__(self, workshop: Workshop) -> None:
         super().__init__(workshop)
         config, domain, given = self.config, self.domain, workshop.given
-        sizes = domain.state_dim, domain.action_dim
-        self.policy: Policy = make_policy(config, domain) if given.policy is None else given.policy(*sizes)
+        self.policy: Policy = self._first_policy()
         self._rule = given.rule or RULES[config.ascent.rule]
         rng = np.random.default_rng(stream(config.seed, Stream.CRITIC))
         self.ascent = self._rule.make(self.policy, config.ascent, config.critic, domain.state_dim, rng)
@@ -69,6 +69,19 @@ class MepolExplorer(Explorer):
     def actor(self) -> Actor:
         """The policy that is kept and measured: the newest, or the mean of the last ones."""
         return self._average.policy if self._average else self.policy
+
+    def _first_policy(self) -> Policy:
+        """What was handed in or is gone on from, or else a new policy."""
+        domain, own, start = self.domain, self.workshop.given.policy, self.workshop.start
+        if own is not None:
+            return own(domain.state_dim, domain.action_dim)  # type: ignore[no-any-return]
+        if start is None:
+            return make_policy(self.config, domain)
+        actions: Any = self.workshop.env(1).single_action_space
+        check_fit(start, domain.state_dim, actions, domain.env)
+        learns = f"a policy that can learn on, not a {type(start).__name__}"
+        require(isinstance(start, Made), "init", self.config.init, learns)
+        return start  # type: ignore[no-any-return]
 
     def improve(self, epoch: int) -> Improvement:
         """One epoch of Algorithm 1."""
@@ -120,7 +133,8 @@ class MepolExplorer(Explorer):
             batch = self.workshop.collect(
                 self.policy, wanted.trajectories, wanted.horizon, stream(config.seed, Stream.BATCH, epoch)
             )
-        if epoch == 0 and config.policy.standardise and isinstance(self.policy, ReluNetwork):
+        is_first = epoch == 0 and self.workshop.start is None
+        if is_first and config.policy.standardise and isinstance(self.policy, ReluNetwork):
             standardise_inputs(self.policy, batch, self.domain, config.policy.input_range)
         self._batch = batch
         if self._batches is None:

@@ -82,6 +82,8 @@ class Workshop:
     given: Given
     tell: Callable[[str], None] = lambda _: None
     """Takes a sentence for the user."""
+    start: Any = None
+    """The policy that `init` names, or None."""
 
     def env(self, num_envs: int) -> VectorEnv[Any, Any, Any]:
         """`num_envs` copies of the environment; the same ones each time."""

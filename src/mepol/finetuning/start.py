@@ -23,21 +23,10 @@ from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.choices import choices_of
 from mepol.errors import ConfigError, MepolWarning
 from mepol.finetuning.config import FinetuneConfig
-from mepol.runs.directory import RunDirectory
-from mepol.runs.policies import load_policy
 from mepol.runs.streams import Stream, stream
-from mepol.runs.zoo import run_place
 from mepol.sampling.actors import Mixture, check_fit
 
 Start = GaussianPolicy | CategoricalPolicy
-
-
-def load_start(init: str, which: str = "last") -> Any:
-    """What acts in a run directory of either phase, in `zoo:NAME`, or in a policy file; None for `none`."""
-    if init == "none":
-        return None
-    path = run_place(init)
-    return load_policy(RunDirectory.open(path).policy_path(which) if path.is_dir() else path)
 
 
 def explorer_name(init: str, which: str = "last") -> str:
