@@ -42,7 +42,18 @@ _MAXENT = (
     *("--trpo-steps", "160"),
 )
 
-_PLAIN = ("--features", "all", "--scale-features", "off", "--coinciding", "refuse", "--heatmap-axes", "0,1")
+_PLAIN = (
+    "--features",
+    "all",
+    "--scale-features",
+    "off",
+    "--coinciding",
+    "refuse",
+    "--heatmap-axes",
+    "0,1",
+    "--average",
+    "0",
+)
 
 CASES: dict[str, tuple[str, ...]] = {
     "importance": ("explore", "gridworld", *_RUN, "--learning-rate", "1e-3", "--max-steps", "5", "--eps", "1e-9"),

@@ -242,6 +242,8 @@ def general(config: ExploreConfig, *, limit: int | None = None, paper_rule: bool
         found += rows(_OURS, evaluation_trajectories=measured)
     if not paper_rule and config.explorer != "maxent":  # whose policies start as TRPO's do
         found += _GENERAL
+    if not paper_rule and config.explorer == "mepol":
+        found += rows("ours (docs/results/averaging.md)", average=0.7)
     return built(config, found)
 
 
