@@ -100,7 +100,7 @@ def open_worlds(
             mask = None if domain.grid is None else reachable_cells(env, domain.grid)
             rooms[name] = Workshop(own, environments, dataclasses.replace(domain, reachable=mask), given, tell)
         assert domain is not None
-        yield Worlds(config, next(iter(rooms.values())).environments, domain, given, tell, rooms)
+        yield Worlds(config, next(iter(rooms.values())).environments, domain, given, tell, rooms=rooms)
 
 
 def _require_alike(env: VectorEnv[Any, Any, Any], domain: Domain, name: str, first: str) -> None:
