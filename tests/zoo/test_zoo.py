@@ -152,7 +152,7 @@ def test_the_command_of_a_card_makes_the_same_settings(tmp_path: Path):
 def test_the_command_of_a_class_of_environments_names_its_preset():
     config = with_settings(starting_config("multigrid", quick=True), {"risk": 0.35})
     command = command_of(config)
-    assert command.startswith("mepol explore multigrid ")
+    assert command.startswith("mepol explore multigrid-fast ")
     assert "--risk 0.35" in command
     assert "{" not in command
 
