@@ -1,8 +1,7 @@
 """GridWorld's walls and slopes by name: what its worlds differ in.
 
 Every layout leaves the start, the lower left corner [-6, -4]^2, free, and each of its free points can be reached from
-there by moves that are shorter than its gaps are wide. A slope is a drift that every
-move suffers that begins where the plane slopes.
+there by moves that are shorter than its gaps are wide. A slope is a drift of every move that begins where it is.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def walls_of(layout: str) -> NDArray[np.float64]:
     return LAYOUTS[_known("layout", layout, LAYOUTS)]
 
 
-def drift_of(slope: str, steepness: float = STEEP, max_move: float = 0.2) -> NDArray[np.float64]:
+def drift_of(slope: str, steepness: float, max_move: float) -> NDArray[np.float64]:
     """(2,) drift of the slope called so: `steepness` is its share of the largest move."""
     if not 0 <= steepness < 1:
         raise EnvironmentFault(f"steepness = {steepness:g} is not possible: from 0 to below 1, or no move leads up")
