@@ -28,7 +28,7 @@ from mepol.runs.callbacks import Callback
 from mepol.runs.directory import RunDirectory
 from mepol.runs.machine import as_before, threads_in_force
 from mepol.runs.policies import load_policy
-from mepol.runs.start import load_start
+from mepol.runs.start import SCRATCH, load_start
 from mepol.runs.streams import Stream, stream
 from mepol.runs.unused import require_unused
 from mepol.runs.zoo import run_place
@@ -275,7 +275,7 @@ def preset(name: str) -> Preset:
 def _start(init: Any, which: str) -> tuple[Any, str]:
     """What acts in `init`, of a run its policy `which`, and its name."""
     if init is None:
-        return None, "none"
+        return None, SCRATCH
     if isinstance(init, Run):
         return init.load(which), str(init.path)
     if isinstance(init, str | Path):

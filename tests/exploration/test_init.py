@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,10 @@ def test_it_starts_as_that_policy_whatever_the_settings_of_a_new_one(
     assert run.policy.widths == rooms.policy.widths
     assert not same(run.policy, rooms.policy)
     np.testing.assert_array_equal(run.policy.shift, rooms.policy.shift)
-    first = mepol.evaluate(rooms.policy, "gridworld", trajectories=4, horizon=30, k=4, eps=1e-9, **OPEN)
-    assert run.metrics["index"][0] == pytest.approx(first.evaluation.index, abs=3)  # other trajectories of one policy
+    handed = {**SMALL, **OPEN, "policy": lambda *_: copy.deepcopy(rooms.policy)}
+    as_object = mepol.explore("gridworld", out=tmp_path / "object", **handed)
+    np.testing.assert_array_equal(run.metrics["entropy"], as_object.metrics["entropy"])
+    assert same(run.policy, as_object.policy)
 
 
 def test_it_goes_on_to_the_same_bits_without_the_run_it_came_from(rooms: mepol.Run, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from mepol.finetuning.presets import default_config
 from mepol.finetuning.start import explorer_name
 from mepol.finetuning.tasks import DEFAULT_HORIZON, TASKS, find_task, is_environment
 from mepol.runs.directory import RunDirectory
+from mepol.runs.start import SCRATCH
 from mepol.runs.text import file_name
 from mepol.runs.zoo import run_place
 from mepol.settings import Described, describe, with_settings
@@ -63,7 +64,7 @@ class Choices:
 
     env: str = ""
     """Exploration preset or Gymnasium id of the domain, for a goal of one's own."""
-    init: str = "none"
+    init: str = SCRATCH
     """Exploration run or policy file to start from."""
     algo: Algo = "trpo"
     """Who learns."""
@@ -147,7 +148,7 @@ def _start(parsed: FinetuneArguments, like: ExploreConfig | None) -> RunDirector
 def default_name(config: FinetuneConfig) -> str:
     """Of a run's directory: task, learner, what it starts from, seed."""
     start = explorer_name(config.init, config.which)
-    start = start if config.init == "none" else f"from-{start}"
+    start = start if config.init == SCRATCH else f"from-{start}"
     return file_name(f"{config.task}-{config.algo}-{start}", most=150) + f"-seed-{config.seed}"
 
 

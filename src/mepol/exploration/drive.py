@@ -23,7 +23,7 @@ from mepol.runs.domain import keep_domain, load_domain
 from mepol.runs.drive import Turn, best_header, best_kept, drive, require_length
 from mepol.runs.machine import threads_in_force
 from mepol.runs.policies import load_policy, with_header
-from mepol.runs.start import SCRATCH, load_start
+from mepol.runs.start import load_start, own_start
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.runs.unused import require_unused
@@ -88,7 +88,7 @@ def resume(
         run = dataclasses.replace(run, config=with_settings(run.config, {kind.length_name: length}))
     config = run.config
     require_length(EXPLORE, kind.length(config))
-    start = None if config.init == SCRATCH else load_policy(run.policy_path("initial"))  # wherever that came from
+    start = own_start(run)
     with (
         threads_in_force(config.machine),
         run.held(),

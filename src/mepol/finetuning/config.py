@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import tyro
 
 from mepol.runs.machine import MachineConfig, machine_apart
+from mepol.runs.start import SCRATCH
 from mepol.sb3.settings import FISHER_EVERY, ValueTarget
 from mepol.settings import above, at_least, between, check, flat_settings, require, require_plain, widths, within
 
@@ -168,7 +169,7 @@ class FinetuneConfig:
     """Arguments of its construction, by name: plain values that JSON can hold."""
     algo: Algo = "trpo"
     """Who learns: TRPO, PPO, SAC, or SAC under the intrinsic reward of SMM, ICM or Pseudocount."""
-    init: str = "none"
+    init: str = SCRATCH
     """Exploration run or policy file to start from, or `none`."""
     seed: Annotated[int, within(0, 2**63 - 1)] = 0
     """Fixes everything: starts, action noise, initial weights, minibatches."""

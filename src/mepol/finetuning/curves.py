@@ -17,6 +17,7 @@ from mepol.finetuning.start import explorer_name
 from mepol.runs.directory import RunDirectory
 from mepol.runs.groups import Band, band_of, start_of
 from mepol.runs.machine import MACHINE_SETTINGS
+from mepol.runs.start import SCRATCH
 from mepol.runs.tables import Table
 from mepol.settings import hashable
 
@@ -176,7 +177,7 @@ def _name(config: FinetuneConfig) -> str:
 def origin(run: FinetuneRun) -> str:
     """`scratch`, or the explorer's name with its seed, and the first digits of its policy's digest."""
     name = explorer_name(run.config.init)
-    return name if run.config.init == "none" else f"{name} {start_of(run)[:8]}".strip()
+    return name if run.config.init == SCRATCH else f"{name} {start_of(run)[:8]}".strip()
 
 
 def start_name(init: str) -> str:

@@ -28,7 +28,8 @@ from mepol.runs.directory import RunDirectory
 from mepol.runs.domain import keep_domain, load_domain
 from mepol.runs.drive import Turn, drive, require_length
 from mepol.runs.machine import threads_in_force
-from mepol.runs.policies import load_policy, policy_bytes
+from mepol.runs.policies import policy_bytes
+from mepol.runs.start import own_start
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.sb3.adapter import BatchedVecEnv, Episode
@@ -88,7 +89,7 @@ def resume(
     run: FinetuneRun = RunDirectory.open(path)
     config = run.config if length is None else dataclasses.replace(run.config, iterations=length)
     require_length(FINETUNE, config.iterations)
-    start = None if config.init == "none" else load_policy(run.policy_path("initial"))
+    start = own_start(run)
     with threads_in_force(config.machine), run.held(), _workshop(config, start, given) as (env, learner):
         _regularise(learner, config, lambda: load_domain(run, given))
         job = Finetuning(run, learner, start)

@@ -23,6 +23,7 @@ from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.choices import choices_of
 from mepol.errors import ConfigError, MepolWarning
 from mepol.finetuning.config import FinetuneConfig
+from mepol.runs.start import SCRATCH
 from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import Mixture, check_fit
 
@@ -34,7 +35,7 @@ def explorer_name(init: str, which: str = "last") -> str:
 
     The best and the initial policy of a run are called so.
     """
-    if init == "none":
+    if init == SCRATCH:
         return "scratch"
     path = Path(init).absolute()
     files = {"policy": "last", "best": "best", "initial": "initial"}

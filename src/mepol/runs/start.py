@@ -18,3 +18,8 @@ def load_start(init: str, which: str = "last") -> Any:
         return None
     path = run_place(init)
     return load_policy(RunDirectory.open(path).policy_path(which) if path.is_dir() else path)
+
+
+def own_start(run: RunDirectory[Any, Any]) -> Any:
+    """What the policy of `run` started from, by its own copy, wherever that came from; None if from nothing."""
+    return None if run.config.init == SCRATCH else load_policy(run.policy_path("initial"))
