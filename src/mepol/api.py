@@ -156,7 +156,7 @@ def evaluate(
     asked = {name: settings.pop(name) for name in ("pairs", "horizons", "mixing_threshold") if name in settings}
     config, given = configured(what, False, seed, None, settings.pop("features", None), None, settings)
     with threads_in_force(config.machine), open_workshop(config, given) as workshop:
-        protocol = dataclasses.replace(protocol_of(config), trajectories=trajectories, **asked)
+        protocol = dataclasses.replace(protocol_of(workshop.config), trajectories=trajectories, **asked)
         env = workshop.env(trajectories)
         return assess(run_or_policy, env, workshop.domain, protocol, seed=stream(seed, Stream.FRESH))
 

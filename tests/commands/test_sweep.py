@@ -109,7 +109,7 @@ def test_threads_are_the_studys_own_or_else_the_share_of_each_member() -> None:
         ({"preset": "gridworld", "variant": [{"k": 1}]}, "needs a name"),
         ({"preset": "gridworld", "variant": [{"name": "../up"}]}, "needs a name"),
         ({"preset": "gridworld", "variant": [{"name": "a"}, {"name": "a"}]}, "two variants"),
-        ({"preset": "gridworld", "variant": [{"name": "a", "k": 0}]}, "variant 'a': k = 0 is not possible"),
+        ({"preset": "gridworld", "variant": [{"name": "a", "k": -1}]}, "variant 'a': k = -1 is not possible"),
     ],
 )
 def test_a_study_that_is_wrong_is_refused_by_name(data: dict, words: str) -> None:

@@ -23,7 +23,7 @@ def test_the_proposal_is_the_best_of_what_was_tried() -> None:
     assert len(said) == 1 + len(CORRELATIONS) * len(LOG_STDS)
     assert found.steps == 600 * len(said)
     assert found.settings["features"] == "angle(0,1),2"
-    assert found.settings["k"] == 50  # an angle and a speed
+    assert found.settings["k"] == 15  # an angle and a speed, 3000 particles
     assert found.settings["horizon"] == 60
     chosen = found.settings["noise_correlation"], found.settings["log_std"]
     indices = {}

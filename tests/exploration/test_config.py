@@ -45,7 +45,7 @@ def test_settings_off_their_defaults_survive_json() -> None:
 
 # Each field with values just outside its limits and, in the last column, a value on the limit that is allowed.
 LIMITS: list[tuple[type, str, list[Any], Any]] = [
-    (AscentConfig, "k", [0, -1], 1),
+    (AscentConfig, "k", [-1, -50], 0),
     (AscentConfig, "kl_threshold", [0.0, -1.0, math.nan], 1e-9),
     (AscentConfig, "learning_rate", [0.0, -1e-5, math.inf, math.nan, 1e31], 1e-300),
     (AscentConfig, "max_steps", [0, -1], 1),
@@ -140,7 +140,7 @@ def changed(path: str, value: Any) -> str:
         ("surprise", 1, r"has no setting 'surprise'"),
         ("ascent.surprise", 1, r"ascent has no setting 'surprise'; it has k, "),
         ("horizon", 0, r"horizon = 0 is not possible"),
-        ("ascent.k", 0, r"k = 0 is not possible"),
+        ("ascent.k", -1, r"k = -1 is not possible"),
         ("ascent.learning_rate", math.nan, r"learning_rate = nan is not possible"),
     ],
 )

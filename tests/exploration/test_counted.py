@@ -16,6 +16,7 @@ from mepol.evaluation import discrete_entropy
 from mepol.evaluation.measures import measure_states
 from mepol.exploration.learner import search
 from mepol.exploration.presets import starting_config
+from mepol.settings import with_settings
 
 SIZES: dict[str, Any] = {
     **{"horizon": 40, "trajectories": 25, "evaluation_trajectories": 5, "evaluate_every": 0, "hidden": (32, 32)},
@@ -54,7 +55,7 @@ def test_weights_of_a_batch_make_the_entropy_of_weighted_visits() -> None:
     """A discount weighs particles: the landscape is then that of the discounted visits."""
     rng = np.random.default_rng(0)
     batch = Batch(np.eye(5)[rng.integers(5, size=(3, 9))], np.zeros((3, 8, 1), np.float32), np.array([8, 5, 8]))
-    config = starting_config("FrozenLake-v1")
+    config = with_settings(starting_config("FrozenLake-v1"), {"k": 4})
     domain = mepol.explore("FrozenLake-v1", epochs=0, env_kwargs={"map_name": "4x4"}, **SIZES).domain
     wide = Batch(np.pad(batch.states, ((0, 0), (0, 0), (0, 11))), batch.actions, batch.lengths)
     prior = wide.discounted(0.8)

@@ -15,8 +15,9 @@ RULES = ["importance", "advantage"]
 class AscentConfig:
     """One epoch's climb inside the trust region (Algorithm 1, IS-Optimizer)."""
 
-    k: Annotated[int, at_least(1)] = 4
-    """Nearest neighbours of the entropy estimate."""
+    k: Annotated[int, at_least(0, "0: chosen by features and batch")] = 4
+    """Nearest neighbours of the entropy estimate. 0 leaves them open until an exploration begins: 4, but with one or
+    two features one in 200 of a batch's particles, if that is more, and at most 50."""
     kl_threshold: Annotated[float, above(0)] = 15.0
     """Trust region on KL(sampled || new) of the state distributions, in nats."""
     learning_rate: Annotated[float, above(0, 1e30)] = 1e-5

@@ -20,6 +20,7 @@ from mepol.estimators import entropy
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.learner import make_policy
 from mepol.exploration.workshop import (
+    FEW,
     NOTHING,
     SURVEY_STEPS,
     SURVEYED,
@@ -28,6 +29,7 @@ from mepol.exploration.workshop import (
     domain_of,
     environments_of,
     play,
+    settled,
 )
 from mepol.runs.machine import threads_in_force
 from mepol.runs.streams import Stream, stream
@@ -36,8 +38,6 @@ from mepol.settings import with_settings
 CORRELATIONS = (0.0, 0.5, 0.8, 0.95)
 LOG_STDS = (-0.5, 0.0)
 WORTH = 0.1  # nats by which the noise must raise the index for it to be proposed
-FEW = 2  # features, up to which many neighbours cost little and smooth the estimate
-MANY_NEIGHBOURS = 50
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ def calibrate(
     with threads_in_force(config.machine), environments_of(config, given) as environments:
         survey = play(environments.of, config)
         domain = domain_of(environments.of(SURVEYED), config, given, survey)
+        config = settled(config, domain)
         progress(1, 1 + len(trials), "random play")
         workshop = Workshop(config, environments, domain, given)
         found: dict[tuple[float, float], float] = {}
@@ -137,13 +138,12 @@ def _of_features(survey: Survey, domain: Domain) -> list[Suggestion]:
 
 
 def _of_lengths(config: ExploreConfig, domain: Domain) -> list[Suggestion]:
-    size, few = config.horizon * config.trajectories, len(domain.widths) <= FEW
-    k, why = (MANY_NEIGHBOURS, "smooth") if few else (config.ascent.k, "sharp: many would blur so many")
-    k = min(k, size - 1)
+    size, count = config.horizon * config.trajectories, len(domain.widths)
+    why = "few features: smooth" if count <= FEW else f"{count} features: sharp: many would blur so many dimensions"
     return [
         Suggestion("horizon", config.horizon, "the environment's own limit, or 500 where it has none"),
         Suggestion("trajectories", config.trajectories, f"{size} steps per batch"),
-        Suggestion("k", k, f"{len(domain.widths)} features: {why} dimensions" if not few else f"few features: {why}"),
+        Suggestion("k", config.ascent.k, why),
         Suggestion("rule", config.ascent.rule, "a critic needs the fewest samples where nothing was tuned"),
     ]
 

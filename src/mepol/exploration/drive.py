@@ -27,7 +27,7 @@ from mepol.runs.start import load_start, own_start
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 from mepol.runs.unused import require_unused
-from mepol.settings import flat_settings, with_settings
+from mepol.settings import flat_settings, require, with_settings
 
 ExploreRun = RunDirectory[ExploreConfig, MetricsRow]
 Report = Callable[[Progress], None]
@@ -54,6 +54,7 @@ def explore(
     require_unused(Path(out), EXPLORE.heads)  # told before an environment is made, which may take half a minute
     start = load_start(config.init)
     with threads_in_force(config.machine), open_workshop(config, given, tell=tell) as workshop:
+        config = workshop.config  # nothing is left open in it
         explorer = kind.make(dataclasses.replace(workshop, start=start))
         initial = explorer.policy_bytes()
         with RunDirectory.create(out, EXPLORE, config, workshop.domain.to_json(), initial) as run:
@@ -121,6 +122,7 @@ def _changed(config: ExploreConfig, changes: Mapping[str, Any]) -> dict[str, tup
     """Setting -> its value before and after, of those that are to become other ones."""
     if wrong := sorted(set(changes) - set(CHANGEABLE)):
         raise ConfigError(f"{wrong[0]} cannot be changed on the way: only {' and '.join(CHANGEABLE)} can")
+    require(changes.get("k") != 0, "k", 0, "at least 1 on the way: only a new run leaves it to the features")
     now = flat_settings(config)
     return {name: (now[name], value) for name, value in changes.items() if value is not None and value != now[name]}
 

@@ -190,7 +190,7 @@ _SEVERAL = over(_SMALL, *rows(_WORLDS, trajectories=100, learning_rate=1.5e-4))
 _GENERAL = (*_CRITIC, *rows(_OURS, scale_inputs=True))
 # Where nothing is known of the environment: what random play shows of it (envs/survey.py).
 _UNKNOWN = (
-    *rows(_OURS, features="auto", scale_features="auto", coinciding="floor", heatmap_axes="auto"),
+    *rows(_OURS, features="auto", scale_features="auto", coinciding="floor", heatmap_axes="auto", k=0),
     *rows("ours: minutes", epochs=30),
 )
 _EPOCH_STEPS, _MEASURED_STEPS = 10_000, 20_000  # of a batch, and of an evaluation, as nearly as whole episodes allow

@@ -25,12 +25,14 @@ from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import random_play
 from mepol.sampling.collect import Actor, collect
 from mepol.sampling.sampler import Sampler
-from mepol.settings import GIVEN, require, require_handed
+from mepol.settings import GIVEN, require, require_handed, with_settings
 
 Batches = Callable[[int], VectorEnv[Any, Any, Any]]
 """Makes n copies of an environment in one batch."""
 MAX_PICTURES = 2 << 30  # bytes of a batch: twice as many are held while it is read
 SURVEYED, SURVEY_STEPS = 10, 500  # trajectories of random play, and steps of each, at most
+FEW = 2  # features, up to which more neighbours make what a step is worth surer, and blur little (results/one-set)
+NEIGHBOURS, MOST_NEIGHBOURS, PARTICLES_PER_NEIGHBOUR = 4, 50, 200
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,23 @@ def open_workshop(
             for note in domain.notes:
                 tell(note)
         require_room(config, domain)
-        workshop = Workshop(config, environments, domain, given, tell)
+        workshop = Workshop(settled(config, domain, tell), environments, domain, given, tell)
         workshop.require_same(env)
         yield workshop
+
+
+def settled(config: ExploreConfig, domain: Domain, tell: Callable[[str], None] = lambda _: None) -> ExploreConfig:
+    """`config` with a number of neighbours, where it leaves that to the features; `tell` is told of many."""
+    if config.ascent.k:
+        return config
+    size = config.horizon * config.worlds.size(config.trajectories)
+    k, features = NEIGHBOURS, len(domain.widths)
+    if features <= FEW and not callable(domain.features) and not domain.tabular:
+        k = min(max(k, size // PARTICLES_PER_NEIGHBOUR), MOST_NEIGHBOURS)
+    k = min(k, size - 1, config.horizon * config.evaluation.evaluation_trajectories - 1)
+    if k > NEIGHBOURS:
+        tell(f"k = {k} neighbours: many, since the entropy is of {features} feature{'s' * (features > 1)}; --k sets it")
+    return with_settings(config, {"k": k})
 
 
 def require_room(config: ExploreConfig, domain: Domain) -> None:

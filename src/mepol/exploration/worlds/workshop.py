@@ -19,7 +19,7 @@ from mepol.envs.reachable import reachable_cells
 from mepol.errors import EnvironmentFault
 from mepol.evaluation.assess import Assessment, Protocol
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.workshop import Given, Workshop, domain_of, environments_of, survey_of
+from mepol.exploration.workshop import Given, Workshop, domain_of, environments_of, settled, survey_of
 from mepol.exploration.worlds.config import WorldsConfig
 from mepol.exploration.worlds.measures import gathered
 from mepol.sampling.collect import Actor
@@ -96,6 +96,8 @@ def open_worlds(
                 domain = domain_of(env, own, given, survey_of(environments.of, own, given))
                 for note in domain.notes:
                     tell(note)
+            config = settled(config, domain, tell)
+            own = dataclasses.replace(own, ascent=config.ascent)
             _require_alike(env, domain, name, next(iter(rooms), ""))
             mask = None if domain.grid is None else reachable_cells(env, domain.grid)
             rooms[name] = Workshop(own, environments, dataclasses.replace(domain, reachable=mask), given, tell)
