@@ -262,10 +262,11 @@ def test_arguments_of_the_environment_are_stored_and_must_be_plain() -> None:
 
 def test_a_setting_is_described_by_what_stands_beside_it() -> None:
     rows = {row.name: row for row in describe(starting_config("gridworld"))}
-    k, bins = rows["k"], rows["heatmap_bins"]
-    assert dataclasses.astuple(k) == (
-        *("k", "int", 50, "at least 1", "Nearest neighbours of the entropy estimate.", "ascent"),
+    k, steps, bins = rows["k"], rows["max_steps"], rows["heatmap_bins"]
+    assert dataclasses.astuple(steps) == (
+        *("max_steps", "int", 30, "at least 1", "Accepted gradient steps per epoch, at most.", "ascent"),
     )
+    assert (k.default, k.allowed) == (50, "at least 0 (0: chosen by features and batch)")
     assert (bins.type, bins.allowed, bins.flag) == ("int int", "from 1 to 4096", "--heatmap-bins")
     assert rows["optimiser"].type == "adam|sgd"
     assert {row.name for row in rows.values() if row.group == "machine"} == set(MACHINE_SETTINGS)

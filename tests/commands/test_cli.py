@@ -254,7 +254,7 @@ WRONG = [
     (["explore"], ["explore needs a preset", "gridworld"]),
     (["explore", "gridwold"], ["gridwold", "did you mean 'gridworld'"]),
     (["explore", "mountaincar"], ["did you mean 'mountain-car'"]),
-    (["explore", "gridworld", "--k", "0"], ["k = 0 is not possible", "at least 1"]),
+    (["explore", "gridworld", "--k", "-1"], ["k = -1 is not possible", "at least 0"]),
     (["explore", "gridworld", "--k", "24000"], ["k = 24000 is not possible", "below the 24000 particles"]),
     (["explore", "gridworld", "--horizon", "0"], ["horizon = 0", "at least 1"]),
     (["explore", "gridworld", "--trajectories", "-2"], ["trajectories = -2", "at least 1"]),

@@ -40,7 +40,10 @@ def test_the_first_screen_is_a_screen(words: str, capsys: pytest.CaptureFixture[
 
 def test_help_shows_default_and_range(capsys: pytest.CaptureFixture[str]) -> None:
     _, text, _ = run_main(["explore", "gridworld", "--help"], capsys)
-    assert "  --k INT                  Nearest neighbours of the entropy estimate. [50; at least 1]\n" in text
+    assert "  --max-steps INT          Accepted gradient steps per epoch, at most. [30; at least 1]\n" in text
+    assert (
+        "  --k INT                  Nearest neighbours ... [50; at least 0 (0: chosen by features and batch)]\n" in text
+    )
     _, text, _ = run_main(["explore", "gridworld", "--fast", "--help"], capsys)
     assert "--hidden INT ..." in text
     assert "[64 64; " in text
