@@ -11,7 +11,7 @@ in minibatches. The objective is the paper's, up to the discount; so is the judg
 undone by Eq. 3.
 
 What it gives up: within an epoch the density is taken as fixed, where Eq. 2 follows it. On slow domains (GridWorld's
-rooms) that overshoots, and Eq. 2 is the better rule; docs/results/performance.md has the comparison.
+rooms) that overshoots, and Eq. 2 is the calmer rule; docs/results/performance.md has the comparison.
 """
 
 from __future__ import annotations
