@@ -74,7 +74,6 @@ EXPLORE: Phase[ExploreConfig, MetricsRow] = register(
         metrics=Table("metrics.csv", MetricsRow),
         score="index",
         learnt="optimise_s",
-        marker="explorer",
         names=lambda config: (config.env, *config.wrappers, *(world["env"] for world in config.worlds.envs)),
         length=length_of,
         environments=environments_of,

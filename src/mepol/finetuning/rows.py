@@ -72,7 +72,6 @@ FINETUNE: Phase[FinetuneConfig, FinetuneRow] = register(
         metrics=Table("metrics.csv", FinetuneRow),
         score="average_return",
         learnt="learn_s",
-        marker="task",
         names=lambda config: (config.env,),
         goals=lambda config: (config.task,),
         length=lambda config, given=None: config.iterations,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar
 
 from mepol.envs.domain import Domain
@@ -31,8 +32,6 @@ class Phase(Generic[C, R]):
     """The column that says which policy is the best."""
     learnt: str
     """The column that is empty in the row of a policy that was measured but not improved: a run's last."""
-    marker: str
-    """A setting that no other phase has: what tells a config.json of this phase."""
     names: Callable[[C], Iterable[str]]
     """Names in the settings of what makes its environment, which may ask for an import (`module:name`)."""
     length: Callable[..., int]
@@ -79,8 +78,10 @@ def phase_for(config: object) -> Phase[Any, Any]:
 
 
 def phase_of(settings: Any) -> Phase[Any, Any]:
-    """The phase whose settings these are (a config.json as plain values)."""
-    found = [phase for phase in PHASES.values() if isinstance(settings, dict) and phase.marker in settings]
+    """The phase whose settings these are (a config.json as plain values): it alone has some of their names."""
+    count = Counter(field.name for phase in PHASES.values() for field in fields(phase.config))
+    telling = {name for name in settings if count[name] == 1} if isinstance(settings, dict) else set()
+    found = [phase for phase in PHASES.values() if telling & {field.name for field in fields(phase.config)}]
     if len(found) != 1:
         raise RunError(f"its config.json is of no known kind of run ({' or '.join(PHASES)})")
     return found[0]
