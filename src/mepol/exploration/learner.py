@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mepol.algorithm.average import Average
 from mepol.algorithm.batch import Batch
@@ -205,8 +206,15 @@ def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float6
     return domain.middle, np.where(domain.bounded, domain.half_width / reach, 1.0)
 
 
+class Shown(Protocol):
+    """What is shown (s - shift) / scale, both (S,)."""
+
+    shift: Tensor
+    scale: Tensor
+
+
 @torch.no_grad()
-def standardise_inputs(policy: ReluNetwork, batch: Batch, domain: Domain, reach: float) -> None:
+def standardise_inputs(policy: Shown, batch: Batch, domain: Domain, reach: float) -> None:
     """Bring the unbounded coordinates of a batch's states to mean 0 and spread `reach` at the network's input.
 
     One that never moves keeps its scale. A mirrored policy's mean is zero whatever it is shown: it acts as before.

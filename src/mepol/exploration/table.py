@@ -17,9 +17,10 @@ def _maxent(workshop: Workshop) -> Explorer:
 
 
 def _rival(workshop: Workshop) -> Explorer:
-    from mepol.exploration.rivals.explorer import RivalExplorer  # its dependencies are an extra
+    from mepol.exploration.rivals.ppo import PpoRival  # their dependencies are an extra
+    from mepol.exploration.rivals.sac import SacRival
 
-    return RivalExplorer(workshop)
+    return (SacRival if workshop.config.rival.learner == "sac" else PpoRival)(workshop)
 
 
 def _still(name: str, summary: str, make: object) -> Kind:
@@ -46,8 +47,13 @@ for _kind in (
         ),
         evaluates_always=True,
     ),
-    Kind("apt", "APT (Liu and Abbeel 2021): PPO, paid by distances in an embedding by ICM", _rival, settings=AptConfig),
-    Kind("re3", "RE3 (Seo et al. 2021): PPO, paid by distances in a random embedding", _rival, settings=Re3Config),
-    Kind("rnd", "RND (Burda et al. 2018): PPO, paid by errors about a random network", _rival, settings=RndConfig),
+    Kind(
+        "apt",
+        "APT (Liu and Abbeel 2021): PPO or SAC, paid by distances in ICM's embedding",
+        _rival,
+        settings=AptConfig,
+    ),
+    Kind("re3", "RE3 (Seo et al. 2021): PPO or SAC, paid by distances in a random one", _rival, settings=Re3Config),
+    Kind("rnd", "RND (Burda et al. 2018): PPO or SAC, paid by errors about a random net", _rival, settings=RndConfig),
 ):
     register(_kind)

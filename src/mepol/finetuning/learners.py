@@ -21,10 +21,10 @@ from mepol.finetuning.entropy import EntropyTerm, Paid
 from mepol.finetuning.intrinsic.pseudocount import Pseudocount
 from mepol.finetuning.intrinsic.reward import ShapedReplay, Weights
 from mepol.finetuning.intrinsic.smm import SkillVectorEnv, Smm
-from mepol.finetuning.memory import Memory
 from mepol.finetuning.start import Start
 from mepol.rewards.icm import Icm
 from mepol.rewards.reward import IntrinsicReward
+from mepol.runs.memory import Memory
 from mepol.runs.state import State
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sampling.collect import Actor

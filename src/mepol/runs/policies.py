@@ -5,7 +5,7 @@ mepol-policy-1     a diagonal Gaussian                                    MEPOL,
 mepol-choices-1    a categorical policy                                   MEPOL, random, uniform, TRPO, PPO
 mepol-population-1 several Gaussians on one network                       MEPOL with --policies
 mepol-mixture-1    uniform actions and any number of Gaussians            MaxEnt, uniform
-mepol-squashed-1   SAC's Gaussian behind a tanh, with skills or without   SAC, SMM, ICM, Pseudocount
+mepol-squashed-1   SAC's Gaussian behind a tanh, with skills or without   SAC, SMM, ICM, Pseudocount, --learner sac
 mepol-given-1      a policy class of the user's own                       whoever hands one in, and again to load it
 """
 

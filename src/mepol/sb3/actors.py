@@ -73,16 +73,24 @@ def read_actor(
 
 
 @torch.no_grad()
-def read_squashed(actor: SacActor, space: Box, skills: int = 0) -> SquashedPolicy:
+def read_squashed(
+    actor: SacActor, space: Box, skills: int = 0, *, shift: Tensor | None = None, scale: Tensor | None = None
+) -> SquashedPolicy:
     """SAC's actor as a policy of ours that acts in `space`.
 
     skills: how many coordinates at the end of its input are SMM's skill; the policy draws them itself.
+    shift, scale: (S,) if the learner was shown (s - shift) / scale, without skills; the policy is to be shown s.
     """
     theirs = _squashed_layers(actor)
     *hidden, last = (layer.out_features for layer in theirs[:-1])
     policy = SquashedPolicy(actor.features_dim - skills, last, tuple(hidden), skills)
     for target, source in zip((*policy.layers, policy.mean, policy.log_std), theirs, strict=True):
         target.load_state_dict(source.state_dict())
+    if shift is not None and scale is not None:
+        first = policy.layers[0]
+        assert isinstance(first, nn.Linear)
+        for parameter, folded in zip((first.weight, first.bias), _shown_raw(first, shift, scale), strict=True):
+            parameter.copy_(folded)
     policy.low.copy_(torch.from_numpy(space.low))
     policy.high.copy_(torch.from_numpy(space.high))
     return policy
@@ -119,11 +127,17 @@ def _actor_layers(actor: ActorCriticPolicy) -> list[nn.Linear]:
 
 def _folded(policy: ReluNetwork) -> list[tuple[Tensor, Tensor]]:
     """Weights and biases of `policy` as it sees raw states, computed in float64."""
-    layers = [layer for layer in policy.layers if isinstance(layer, nn.Linear)]
-    pairs = [(layer.weight.double(), layer.bias.double()) for layer in layers]
-    shift, scale = policy.shift.double(), policy.scale.double()
-    weight, bias = pairs[0]
-    return [(weight / scale, bias - weight @ (shift / scale)), *pairs[1:]]
+    first, *others = (layer for layer in policy.layers if isinstance(layer, nn.Linear))
+    return [
+        _shown_raw(first, policy.shift, policy.scale),
+        *((layer.weight.double(), layer.bias.double()) for layer in others),
+    ]
+
+
+def _shown_raw(layer: nn.Linear, shift: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Weight and bias, in float64, of the layer that does to s what `layer` does to (s - shift) / scale."""
+    weight, bias, shift, scale = (tensor.double() for tensor in (layer.weight, layer.bias, shift, scale))
+    return weight / scale, bias - weight @ (shift / scale)
 
 
 def in_unit_box(

@@ -53,6 +53,14 @@ class BatchPpo:
             self._model.rollout_buffer = self.buffer(batch, rewards)
             self._model.train()
 
+    def optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        """Name -> optimiser."""
+        return {"policy": self.actor.optimizer}
+
+    def loose(self) -> dict[str, Tensor]:
+        """Name -> tensor that learns and is no network's: none."""
+        return {}
+
     @torch.no_grad()
     def buffer(self, batch: Batch, rewards: NDArray[np.float64]) -> RolloutBuffer:
         """The N steps of `batch` as the library's buffer: one environment, trajectory after trajectory.

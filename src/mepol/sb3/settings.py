@@ -1,4 +1,4 @@
-"""What TRPO and PPO are told, apart from the library that runs them: settings are read where it is missing, too."""
+"""What TRPO, PPO and SAC are told, apart from the library that runs them: settings are read without it, too."""
 
 from __future__ import annotations
 
@@ -57,3 +57,20 @@ class PpoSettings:
     """Passes end where the mean KL of the actions exceeds 1.5 times this, in nats; 0 for no bound."""
     entropy: float
     """Weight of the entropy of the actions."""
+
+
+@dataclass(frozen=True)
+class SacSettings:
+    """One SAC, for explorers that are paid by an intrinsic reward."""
+
+    rate: float
+    """Learning rate of actor, critics and temperature (Adam)."""
+    discount: float
+    batch: int
+    """Transitions of one gradient step."""
+    buffer: int
+    """Transitions that are remembered."""
+    tau: float
+    """Share of the critics that their targets take over at each step."""
+    entropy: float = -1.0
+    """Entropy of each action, in nats of [-1, 1], that the temperature is steered to: the library's own by default."""

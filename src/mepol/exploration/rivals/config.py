@@ -1,11 +1,11 @@
-"""Settings of the rivals of today: PPO's, and those of each reward."""
+"""Settings of the rivals of today: of PPO and SAC, and of each reward."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from mepol.sb3.settings import PpoSettings
+from mepol.sb3.settings import PpoSettings, SacSettings
 from mepol.settings import above, at_least, between, check, require, within
 
 WIDEST = 4096
@@ -14,12 +14,15 @@ WIDEST = 4096
 
 @dataclass(frozen=True)
 class RivalConfig:
-    """What all of them share: PPO (Stable-Baselines3), one update per epoch, and how a reward reaches it."""
+    """What all of them share: who learns (Stable-Baselines3), and how a reward reaches it."""
 
+    learner: Literal["ppo", "sac"] = "ppo"
+    """PPO, one update per epoch from its batch; or SAC, from a memory of all batches that is paid anew at each draw."""
     reward_inputs: Literal["features", "state"] = "features"
     """What the reward sees: the entropy features, as MEPOL does, or the whole state."""
     scale_reward: bool = True
-    """Divide rewards by the deviation of all so far. PPO normalises advantages: only its critic notices."""
+    """Divide rewards by the deviation of all so far. PPO normalises advantages: only its critic notices. SAC weighs
+    them against the entropy of its actions."""
     reward_decay: Annotated[float, within(0, 1)] = 0.0
     """Share of the reward's weight that is lost in each epoch, as RE3 may; the same holds for it."""
     ppo_rate: Annotated[float, above(0, 1)] = 3e-4
@@ -38,13 +41,40 @@ class RivalConfig:
     """Passes end where the mean KL of the actions exceeds 1.5 times this, in nats."""
     ppo_entropy: Annotated[float, at_least(0)] = 0.0
     """Weight of the entropy of the actions."""
+    sac_rate: Annotated[float, above(0, 1)] = 3e-4
+    """Learning rate of actor, critics and temperature (Adam)."""
+    sac_discount: Annotated[float, within(0, 1)] = 0.99
+    """gamma."""
+    sac_updates: Annotated[int, at_least(0)] = 250
+    """Gradient steps per epoch."""
+    sac_batch: Annotated[int, at_least(2)] = 1024
+    """Transitions of one gradient step, which are paid together."""
+    sac_buffer: Annotated[int, at_least(1)] = 1_000_000
+    """Transitions that are remembered."""
+    sac_tau: Annotated[float, above(0, 1)] = 0.005
+    """Share of the critics that their targets take over at each step."""
+    sac_entropy: Annotated[float, within(-10, 0.6)] = -1.0
+    """Entropy of each action that the temperature is steered to, in nats where actions lie in [-1, 1]; uniform actions
+    have ln 2 = 0.69."""
 
     def __post_init__(self) -> None:
         check(self)
 
     @property
+    def sac(self) -> SacSettings:
+        """SAC's."""
+        return SacSettings(
+            rate=self.sac_rate,
+            discount=self.sac_discount,
+            batch=self.sac_batch,
+            buffer=self.sac_buffer,
+            tau=self.sac_tau,
+            entropy=self.sac_entropy,
+        )
+
+    @property
     def ppo(self) -> PpoSettings:
-        """The learner's."""
+        """PPO's."""
         return PpoSettings(
             rate=self.ppo_rate,
             clip=self.ppo_clip,
@@ -66,7 +96,7 @@ class LearntRewardConfig(RivalConfig):
     reward_rate: Annotated[float, above(0, 1)] = 1e-4
     """Its learning rate (Adam)."""
     reward_passes: Annotated[int, at_least(0)] = 1
-    """Its passes over an epoch's batch."""
+    """Its passes over an epoch's batch. With SAC it learns once from each batch that is drawn."""
     reward_batch: Annotated[int, at_least(1)] = 1000
     """Steps of one of its gradient steps."""
 

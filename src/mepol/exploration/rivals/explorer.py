@@ -1,14 +1,16 @@
-"""Rivals of today as explorers: an epoch is one batch, paid by an intrinsic reward alone, and one update of PPO."""
+"""Rivals of today as explorers: an epoch is one batch, and learning from an intrinsic reward alone by PPO or by SAC."""
 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.policy import GaussianPolicy, one_thread
@@ -18,7 +20,6 @@ from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
 from mepol.exploration.learner import Stopwatch, make_policy, standardise_inputs
-from mepol.exploration.rivals.config import LearntRewardConfig
 from mepol.exploration.workshop import Workshop
 from mepol.rewards.icm import Icm
 from mepol.rewards.nearest import Apt, Re3
@@ -27,8 +28,10 @@ from mepol.rewards.rnd import Rnd
 from mepol.rewards.running import RunningMoments
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
+from mepol.sampling.collect import Actor
 from mepol.sb3.ppo import BatchPpo
 from mepol.sb3.randomness import drawing_from
+from mepol.sb3.sac import BatchSac
 
 Make = Callable[[ExploreConfig, int, int], IntrinsicReward]
 """Settings, coordinates of an input, actions -> the reward; initial weights from torch's generator."""
@@ -68,80 +71,70 @@ REWARDS: dict[str, Make] = {"rnd": _rnd, "re3": _re3, "apt": _apt}
 
 
 class RivalExplorer(Explorer):
-    """One policy that learns by PPO what its reward pays for. The seed and an epoch's number fix all that it draws."""
+    """One policy that learns what its reward pays for. The seed and an epoch's number fix all that it draws."""
 
     def __init__(self, workshop: Workshop) -> None:
         super().__init__(workshop)
         config, domain = self.config, self.domain
         if config.policy.noise_correlation:
-            rho = config.policy.noise_correlation
-            raise ConfigError(f"noise_correlation = {rho} is not possible: it must be 0, since PPO draws white noise")
+            rho, who = config.policy.noise_correlation, config.rival.learner.upper()
+            raise ConfigError(f"noise_correlation = {rho} is not possible: it must be 0, since {who} draws white noise")
         space, start = domain.action_space, make_policy(config, domain)
         if not isinstance(space, Box) or not isinstance(start, GaussianPolicy):
             why = f"its policy is a Gaussian, and {domain.env} has discrete actions"
             raise ConfigError(f"explorer = {config.explorer!r} is not possible: {why}")
         with drawing_from(stream(config.seed, Stream.RIVAL_WEIGHTS)), one_thread():
-            self._learner = BatchPpo(start, space, config.rival.ppo)
+            self.learner = self._learner(start, space)
             size = len(domain.widths) if config.rival.reward_inputs == "features" else domain.state_dim
             self.reward = REWARDS[config.explorer](config, size, domain.action_dim)
-        self._paid = RunningMoments()
-        self._clock = Stopwatch()
+        self.paid = RunningMoments()
+        self.clock = Stopwatch()
 
-    def actor(self) -> GaussianPolicy:
-        """PPO's actor."""
-        return self._learner.policy()
+    @abstractmethod
+    def _learner(self, start: GaussianPolicy, space: Box) -> BatchPpo | BatchSac:
+        """Who learns, with the networks and the view of `start`; weights from torch's generator."""
+
+    @abstractmethod
+    def learn(self, batch: Batch, epoch: int) -> None:
+        """From an epoch's batch, once it is paid for; the global generators are the epoch's."""
+
+    def actor(self) -> Actor:
+        """The learner's."""
+        return self.learner.policy()
 
     def improve(self, epoch: int) -> Improvement:
         """Sample, pay, teach the reward, update the policy."""
-        config, clock = self.config, self._clock
+        config, clock = self.config, self.clock
         began = time.perf_counter()
         with clock.time("sample"):
             seed = stream(config.seed, Stream.BATCH, epoch)
             batch = self.workshop.collect(self.actor(), config.trajectories, config.horizon, seed)
         if epoch == 0 and config.policy.standardise:
-            self._standardise(batch)
+            standardise_inputs(self.learner, batch, self.domain, config.policy.input_range)
         with drawing_from(stream(config.seed, Stream.RIVAL_UPDATE, epoch)), one_thread():
-            with clock.time("knn"):
-                steps = transitions(batch, self.domain, config.rival.reward_inputs)
-                rewards = self.pay(steps, epoch)
-            self._teach(steps)
-            self._learner.learn(batch, rewards)
+            self.learn(batch, epoch)
         took = clock.take()
         rest = time.perf_counter() - began - took["sample"] - took["knn"]
         seconds = {"sample_s": took["sample"], "knn_s": took["knn"], "optimise_s": rest}
         return Improvement(batch.size, {name: round(value, 4) for name, value in seconds.items()}, batch=batch)
 
     def state(self, turn: int) -> State:
-        """Actor, critic, the reward's models, what is known of its size, and the scale of the inputs."""
-        learner, reward = self._learner, self.reward
+        """The learner's networks, the reward's models, what is known of its size, and the scale of the inputs."""
+        learner, reward = self.learner, self.reward
         return State(
-            {"policy": learner.actor, "reward": reward, "paid": self._paid},
-            {"policy": learner.actor.optimizer, **{f"reward.{n}": o for n, o in reward.optimisers().items()}},
-            {"shift": learner.shift, "scale": learner.scale},
+            {"policy": learner.actor, "reward": reward, "paid": self.paid},
+            {**learner.optimisers(), **{f"reward.{n}": o for n, o in reward.optimisers().items()}},
+            {"shift": learner.shift, "scale": learner.scale, **learner.loose()},
         )
 
-    def pay(self, steps: Transitions, epoch: int) -> NDArray[np.float64]:
-        """(N,) rewards of an epoch's steps, in units of their deviation so far where the settings say so."""
+    def pay(self, steps: Transitions, epoch: int) -> Tensor:
+        """(N,) rewards of steps, in units of their deviation so far where the settings say so."""
         rewards, rival = self.reward.reward(steps), self.config.rival
         if rival.scale_reward:
-            self._paid.watch(rewards)
-            rewards = rewards / self._paid.deviation
-        paid: NDArray[np.float64] = rewards.double().numpy() * (1 - rival.reward_decay) ** epoch
-        return paid
-
-    def _teach(self, steps: Transitions) -> None:
-        rival = self.config.rival
-        if isinstance(rival, LearntRewardConfig):
-            for _ in range(rival.reward_passes):
-                for rows in torch.split(torch.randperm(len(steps.obs)), rival.reward_batch):
-                    self.reward.update(steps.at(rows))
-
-    def _standardise(self, batch: Batch) -> None:
-        """Inputs to one scale by the first batch, as MEPOL's; the mirrored policy acts as before."""
-        policy, learner = self._learner.policy(), self._learner
-        standardise_inputs(policy, batch, self.domain, self.config.policy.input_range)
-        learner.shift.copy_(policy.shift)
-        learner.scale.copy_(policy.scale)
+            self.paid.watch(rewards)
+            rewards = rewards / self.paid.deviation
+        faded: Tensor = rewards * (1 - rival.reward_decay) ** epoch
+        return faded
 
 
 def transitions(batch: Batch, domain: Domain, inputs: str) -> Transitions:
@@ -151,12 +144,19 @@ def transitions(batch: Batch, domain: Domain, inputs: str) -> Transitions:
     [-1, 1] where it is bounded.
     """
     visited = batch.visited()
-    columns = domain.features if inputs == "features" else tuple(range(domain.state_dim))
-    widths = np.array(domain.widths) if inputs == "features" else 1.0
-    before, after = (features_of(s, visited, columns) / widths for s in (batch.states[:, :-1], batch.states[:, 1:]))
+    before, after = (inputs_of(s[visited], domain, inputs) for s in (batch.states[:, :-1], batch.states[:, 1:]))
     box = domain.action_space
     assert isinstance(box, Box)
     actions = np.clip(batch.actions[visited], box.low, box.high)
     if box.is_bounded():
         actions = 2 * (actions - box.low) / (box.high - box.low) - 1
     return Transitions(*(torch.from_numpy(array.astype(np.float32)) for array in (before, actions, after)))
+
+
+def inputs_of(states: NDArray[np.float64], domain: Domain, inputs: str) -> NDArray[np.float64]:
+    """(N, S) states -> (N, D) what a reward sees of them."""
+    if inputs == "state":
+        return states
+    chosen = features_of(states, np.ones(len(states), dtype=bool), domain.features)
+    in_widths: NDArray[np.float64] = chosen / np.array(domain.widths)
+    return in_widths

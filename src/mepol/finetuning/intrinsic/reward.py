@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mepol.rewards.reward import IntrinsicReward, Transitions
-from mepol.sb3.library import ReplayBuffer, ReplayBufferSamples
+from mepol.sb3.library import ReplayBufferSamples
+from mepol.sb3.replay import PaidReplay
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class Weights:
     intrinsic: float = 1.0
 
 
-class ShapedReplay(ReplayBuffer):
-    """Stable-Baselines3's replay buffer with an intrinsic reward added at sampling or at storing.
+class ShapedReplay(PaidReplay):
+    """A replay buffer with an intrinsic reward added at sampling or at storing.
 
     The extrinsic reward is stored as it came (plus the bonus of an online method).
     """
@@ -39,6 +41,8 @@ class ShapedReplay(ReplayBuffer):
     def shape(self, method: IntrinsicReward, weights: Weights) -> None:
         """Add the bonus of `method` from now on."""
         self.method, self.weights = method, weights
+        if not method.online:
+            self.pay = self._shaped
 
     def add(
         self,
@@ -57,13 +61,9 @@ class ShapedReplay(ReplayBuffer):
             reward = self.weights.extrinsic * reward + self.weights.intrinsic * bonus
         super().add(obs, next_obs, action, reward, done, infos)
 
-    def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
-        """A batch of transitions; a replayed method pays its bonus here, then learns from the same batch."""
-        batch = super().sample(batch_size, env)
-        if self.method.online:
-            return batch
+    def _shaped(self, batch: ReplayBufferSamples) -> Tensor:
+        """The sum of both rewards; the method then learns from the same batch."""
         drawn = Transitions(batch.observations, batch.actions, batch.next_observations)
         bonus = self.method.reward(drawn).unsqueeze(1)
         self.method.update(drawn)
-        shaped = self.weights.extrinsic * batch.rewards + self.weights.intrinsic * bonus
-        return batch._replace(rewards=shaped)
+        return self.weights.extrinsic * batch.rewards + self.weights.intrinsic * bonus
