@@ -150,6 +150,18 @@ def test_fitting_the_critic_leaves_the_policy_and_climbing_leaves_the_critic(wal
     assert not torch.equal(critic.layers[0].weight, fitted.layers[0].weight)  # it still learns from the batch
 
 
+def test_the_steps_of_policy_and_critic_are_damped(walker: GaussianPolicy) -> None:
+    """The first step of Adam: rate g / (|g| + damping), uphill for one and downhill for the other."""
+    critic, rate = make_critic(critic_rate=0.02), 0.001
+    optimiser = joint_optimiser(walker, critic, AscentConfig(rule="advantage", learning_rate=rate, damping=0.01))
+    for parameter in (*walker.parameters(), *critic.parameters()):
+        parameter.grad = torch.full_like(parameter, 0.03)
+    moved = {p: p.detach().clone() for p in (walker.log_std, critic.layers[0].bias)}
+    optimiser.step()
+    for (parameter, before), change in zip(moved.items(), (rate * 0.75, -0.02 * 0.75), strict=True):
+        torch.testing.assert_close(parameter.detach() - before, torch.full_like(before, change), rtol=1e-4, atol=1e-7)
+
+
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 

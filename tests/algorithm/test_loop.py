@@ -314,6 +314,22 @@ def test_sgd_is_the_plain_gradient_of_the_paper(gridworld_batch: tuple) -> None:
         torch.testing.assert_close(found.detach(), truth, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("damping", [1e-8, 0.01, 1.0])
+def test_the_first_step_of_adam_is_the_gradient_over_its_size_and_the_damping(
+    gridworld_batch: tuple, damping: float
+) -> None:
+    policy, batch = gridworld_batch
+    landscape = search(batch, k=10)
+    rate = 1e-4
+    value = objective(policy, sampled_log_prob(policy, batch), batch, landscape).entropy
+    gradient = torch.autograd.grad(value, list(policy.parameters()))
+    expected = [p.detach() + rate * g / (g.abs() + damping) for p, g in zip(policy.parameters(), gradient, strict=True)]
+    config = AscentConfig(k=10, learning_rate=rate, max_steps=1, damping=damping)
+    climb_by_importance(policy, make_optimiser(policy, config), batch, landscape, config)
+    for found, truth in zip(policy.parameters(), expected, strict=True):
+        torch.testing.assert_close(found.detach(), truth, rtol=1e-4, atol=1e-7)
+
+
 def test_a_step_to_where_nothing_is_a_number_is_undone(gridworld_batch: tuple) -> None:
     policy, batch = gridworld_batch
     landscape = search(batch, k=10)

@@ -103,7 +103,7 @@ def joint_optimiser(policy: Policy, critic: Critic, config: AscentConfig) -> tor
         "lr": critic.config.critic_rate,
         "maximize": False,
     }
-    return torch.optim.Adam([climbs, descends], lr=config.learning_rate, maximize=True, fused=True)
+    return torch.optim.Adam([climbs, descends], lr=config.learning_rate, eps=config.damping, maximize=True, fused=True)
 
 
 def by_advantage(

@@ -60,7 +60,9 @@ class Rule:
 def make_optimiser(policy: Policy, config: AscentConfig) -> torch.optim.Optimizer:
     """Adam or the plain gradient, as `config` says, uphill over all parameters of `policy`."""
     if config.optimiser == "adam":
-        return torch.optim.Adam(policy.parameters(), lr=config.learning_rate, maximize=True, fused=True)
+        return torch.optim.Adam(
+            policy.parameters(), lr=config.learning_rate, eps=config.damping, maximize=True, fused=True
+        )
     return torch.optim.SGD(policy.parameters(), lr=config.learning_rate, maximize=True)
 
 

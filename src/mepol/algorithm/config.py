@@ -41,6 +41,9 @@ class AscentConfig:
     is; 0 is the paper's, the newest policy itself. Batches are drawn by the newest in any case."""
     optimiser: Literal["adam", "sgd"] = "adam"
     """Ascent rule: Adam (the authors' release) or the plain gradient (the paper's text)."""
+    damping: Annotated[float, above(0, 1)] = 1e-8
+    """Of Adam: what is added to the root of its second moment. 1e-8 is Adam's own, under which every weight moves by
+    about the rate; beside the gradient's usual size of 0.01 a step follows the gradient itself."""
     rule: Annotated[str, one_of(RULES)] = "importance"
     """Gradient: of Eq. 2 by importance weights (the paper), or by advantages of a critic; then a step is a pass."""
     policy_kl: Annotated[float, at_least(0, "0: no bound")] = 0.0
