@@ -21,7 +21,8 @@ from mepol.algorithm.config import CriticConfig
 from mepol.algorithm.critic import advantages
 from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.sb3.actors import architecture, read_actor, write_actor
-from mepol.sb3.library import PPO, ActorCriticPolicy, Logger, RolloutBuffer
+from mepol.sb3.alone import set_up
+from mepol.sb3.library import PPO, ActorCriticPolicy, RolloutBuffer
 from mepol.sb3.settings import PpoSettings
 
 
@@ -87,7 +88,7 @@ class BatchPpo:
 
 
 def _ppo(start: GaussianPolicy, space: Box, settings: PpoSettings) -> Any:
-    """The library's PPO without an environment, as its own `load` makes one: spaces first, then the networks."""
+    """The library's PPO without an environment."""
     size = start.widths[0]
     model: Any = PPO(
         "MlpPolicy",
@@ -105,8 +106,4 @@ def _ppo(start: GaussianPolicy, space: Box, settings: PpoSettings) -> Any:
         device="cpu",
         _init_setup_model=False,
     )
-    model.observation_space = Box(-np.inf, np.inf, (size,), np.float32)
-    model.action_space, model.n_envs = space, 1
-    model._setup_model()
-    model.set_logger(Logger(folder=None, output_formats=[]))
-    return model
+    return set_up(model, size, space)

@@ -17,7 +17,8 @@ from mepol.algorithm.batch import Batch
 from mepol.algorithm.policy import one_thread
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sb3.actors import read_squashed
-from mepol.sb3.library import SAC, Logger, ReplayBufferSamples
+from mepol.sb3.alone import set_up
+from mepol.sb3.library import SAC, ReplayBufferSamples
 from mepol.sb3.replay import PaidReplay, Pay
 from mepol.sb3.settings import SacSettings
 
@@ -82,7 +83,7 @@ class _ShownScaled(PaidReplay):
 
 
 def _sac(size: int, hidden: tuple[int, ...], space: Box, settings: SacSettings) -> Any:
-    """The library's SAC without an environment, as its own `load` makes one: spaces first, then the networks."""
+    """The library's SAC without an environment."""
     model: Any = SAC(
         "MlpPolicy",
         None,  # type: ignore[arg-type]
@@ -99,8 +100,4 @@ def _sac(size: int, hidden: tuple[int, ...], space: Box, settings: SacSettings) 
         device="cpu",
         _init_setup_model=False,
     )
-    model.observation_space = Box(-np.inf, np.inf, (size,), np.float32)
-    model.action_space, model.n_envs = space, 1
-    model._setup_model()
-    model.set_logger(Logger(folder=None, output_formats=[]))
-    return model
+    return set_up(model, size, space)
