@@ -196,8 +196,7 @@ _UNKNOWN = (
 _EPOCH_STEPS, _MEASURED_STEPS = 10_000, 20_000  # of a batch, and of an evaluation, as nearly as whole episodes allow
 _BODIES = "ours (results/hard-bodies)"
 _LOOSE = rows(_BODIES, noise_correlation=0.75, log_std=0.0)  # white noise of a body's many controls cancels itself
-# One pass over a batch, as far as the bound on the actions allows, instead of four timid ones: passes that see the same
-# noise again spend that bound on it.
+# One pass over a batch, as far as the bound on the actions allows, instead of four timid ones; why it helps is open.
 _LEAP = rows(_BODIES, learning_rate=2.5e-3, max_steps=1, damping=0.01)
 # Where a step's worth is shared by 200 actions: the nearest neighbour and the next steps alone tell one from another.
 _NEAREST = (
