@@ -6,7 +6,6 @@ comes from the seed it is given. So a state between two iterations is networks, 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -30,9 +29,11 @@ from mepol.sampling.actors import SquashedPolicy
 from mepol.sampling.collect import Actor
 from mepol.sb3.actors import architecture, in_unit_box, read_actor, read_squashed, write_actor
 from mepol.sb3.adapter import BatchedVecEnv, Episode
-from mepol.sb3.library import PPO, SAC, ActorCriticPolicy, ReplayBuffer
+from mepol.sb3.library import ActorCriticPolicy, ReplayBuffer
+from mepol.sb3.ppo import make_ppo
 from mepol.sb3.rollout import fill_replay, fill_rollout, judge_of, ready, squashed
-from mepol.sb3.settings import TrpoSettings
+from mepol.sb3.sac import make_sac
+from mepol.sb3.settings import PpoSettings, SacSettings, TrpoSettings
 from mepol.sb3.trpo import make_trpo
 
 
@@ -101,21 +102,11 @@ class OffPolicy:
         self, env: BatchedVecEnv, config: FinetuneConfig, method: IntrinsicReward | None, state_dim: int
     ) -> None:
         self._env, self._config, self.method, self._state_dim = env, config, method, state_dim
-        settings, layers = config.sac, list(config.hidden)
-        self.model = SAC(
-            "MlpPolicy",
-            env,
-            learning_rate=settings.learning_rate,
-            gamma=settings.discount,
-            buffer_size=settings.buffer,
-            batch_size=settings.batch,
-            tau=settings.tau,
-            learning_starts=0,
-            ent_coef="auto",
-            replay_buffer_class=ReplayBuffer if self.method is None else ShapedReplay,
-            policy_kwargs={"net_arch": layers, "activation_fn": nn.ReLU},
-            device="cpu",
-        )
+        own = config.sac
+        settings = SacSettings(own.learning_rate, own.discount, own.batch, own.buffer, own.tau)
+        assert isinstance(env.action_space, Box)
+        memory = ReplayBuffer if self.method is None else ShapedReplay
+        self.model = make_sac(env, env.action_space, settings, config.hidden, memory)
         if isinstance(self.replay, ShapedReplay) and self.method is not None:
             weights = config.intrinsic
             self.replay.shape(self.method, Weights(weights.extrinsic_weight, weights.intrinsic_weight))
@@ -197,22 +188,20 @@ def _trpo(env: BatchedVecEnv, config: FinetuneConfig, networks: dict[str, Any]) 
 
 def _ppo(env: BatchedVecEnv, config: FinetuneConfig, networks: dict[str, Any]) -> Any:
     settings = config.ppo
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # an uneven last minibatch is fine
-        return PPO(
-            "MlpPolicy",
-            env,
-            n_steps=config.horizon,
-            learning_rate=settings.learning_rate,
-            batch_size=max(-(-settings.steps // settings.minibatches), 2),
-            n_epochs=settings.passes,
-            gamma=settings.discount,
-            gae_lambda=settings.gae_lambda,
-            clip_range=settings.clip,
-            target_kl=settings.target_kl,
-            policy_kwargs=networks,
-            device="cpu",
-        )
+    return make_ppo(
+        env,
+        config.horizon,
+        PpoSettings(
+            rate=settings.learning_rate,
+            clip=settings.clip,
+            discount=settings.discount,
+            trace=settings.gae_lambda,
+            passes=settings.passes,
+            minibatch=max(-(-settings.steps // settings.minibatches), 2),
+            kl=settings.target_kl,
+        ),
+        networks,
+    )
 
 
 # --- The table ------------------------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
-"""Stable-Baselines3's PPO on batches that our sampler gathered: the update is the library's, nothing else is.
+"""Stable-Baselines3's PPO, in an environment or on batches that our sampler gathered.
 
-So a rival samples as MEPOL does, at the same speed, on any number of threads, with the randomness of the run. What the
-library would have computed on the way (values, log-probabilities, advantages) is computed once for the whole batch; its
-own `compute_returns_and_advantage` gives the same numbers (tests/sb3/test_ppo.py).
+On such batches the update is the library's, nothing else is. So a rival samples as MEPOL does, at the same speed, on
+any number of threads, with the randomness of the run. What the library would have computed on the way (values,
+log-probabilities, advantages) is computed once for the whole batch; its own `compute_returns_and_advantage` gives the
+same numbers (tests/sb3/test_ppo.py).
 """
 
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from mepol.algorithm.config import CriticConfig
 from mepol.algorithm.critic import advantages
 from mepol.algorithm.policy import GaussianPolicy, one_thread
 from mepol.sb3.actors import architecture, read_actor, write_actor
+from mepol.sb3.adapter import BatchedVecEnv
 from mepol.sb3.alone import set_up
 from mepol.sb3.library import PPO, ActorCriticPolicy, RolloutBuffer
 from mepol.sb3.settings import PpoSettings
@@ -35,7 +38,8 @@ class BatchPpo:
     def __init__(self, start: GaussianPolicy, space: Box, settings: PpoSettings) -> None:
         self.shift, self.scale = start.shift.clone(), start.scale.clone()
         self._settings = settings
-        self._model = _ppo(start, space, settings)
+        alone = make_ppo(None, 1, settings, architecture(start.widths[1:-1]))  # a buffer comes with every batch
+        self._model = set_up(alone, start.widths[0], space)
         self.actor: ActorCriticPolicy = self._model.policy
         bare = copy.deepcopy(start)
         bare.shift.zero_()
@@ -87,23 +91,27 @@ class BatchPpo:
         return buffer
 
 
-def _ppo(start: GaussianPolicy, space: Box, settings: PpoSettings) -> Any:
-    """The library's PPO without an environment."""
-    size = start.widths[0]
-    model: Any = PPO(
-        "MlpPolicy",
-        None,  # type: ignore[arg-type]
-        learning_rate=settings.rate,
-        n_steps=1,  # a buffer of the right size comes with every batch
-        batch_size=settings.minibatch,
-        n_epochs=settings.passes,
-        gamma=settings.discount,
-        gae_lambda=settings.trace,
-        clip_range=settings.clip,
-        ent_coef=settings.entropy,
-        target_kl=settings.kl or None,
-        policy_kwargs=architecture(start.widths[1:-1]),
-        device="cpu",
-        _init_setup_model=False,
-    )
-    return set_up(model, size, space)
+def make_ppo(env: BatchedVecEnv | None, steps: int, settings: PpoSettings, networks: dict[str, Any]) -> PPO:
+    """PPO in `env`; without one its networks are still to be made, as `set_up` does.
+
+    steps: of each sub-environment in an update. networks: `policy_kwargs`, as `architecture` gives them. Draws initial
+    weights from the global generators.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # an uneven last minibatch is fine
+        return PPO(
+            "MlpPolicy",
+            env,  # type: ignore[arg-type]
+            learning_rate=settings.rate,
+            n_steps=steps,
+            batch_size=settings.minibatch,
+            n_epochs=settings.passes,
+            gamma=settings.discount,
+            gae_lambda=settings.trace,
+            clip_range=settings.clip,
+            ent_coef=settings.entropy,
+            target_kl=settings.kl or None,
+            policy_kwargs=networks,
+            device="cpu",
+            _init_setup_model=env is not None,
+        )

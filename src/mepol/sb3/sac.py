@@ -1,7 +1,8 @@
-"""Stable-Baselines3's SAC on batches that our sampler gathered: memory and updates are the library's, nothing else is.
+"""Stable-Baselines3's SAC, in an environment or on batches that our sampler gathered.
 
-As with PPO (ppo.py) a rival samples as MEPOL does. What it sampled is stored as it came; a reward that changes as the
-explorer learns is paid anew whenever SAC draws.
+On such batches memory and updates are the library's, nothing else is. As with PPO (ppo.py) a rival samples as MEPOL
+does. What it sampled is stored as it came; a reward that changes as the explorer learns is paid anew whenever SAC
+draws.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from mepol.algorithm.batch import Batch
 from mepol.algorithm.policy import one_thread
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sb3.actors import read_squashed
+from mepol.sb3.adapter import BatchedVecEnv
 from mepol.sb3.alone import set_up
-from mepol.sb3.library import SAC, ReplayBufferSamples
+from mepol.sb3.library import SAC, ReplayBuffer, ReplayBufferSamples
 from mepol.sb3.replay import PaidReplay, Pay
 from mepol.sb3.settings import SacSettings
 
@@ -34,7 +36,7 @@ class BatchSac:
         self, shift: Tensor, scale: Tensor, hidden: tuple[int, ...], space: Box, settings: SacSettings, pay: Pay
     ) -> None:
         self.shift, self.scale, self._settings, self._space = shift.clone(), scale.clone(), settings, space
-        self.model: Any = _sac(len(shift), hidden, space, settings)
+        self.model: Any = set_up(make_sac(None, space, settings, hidden, _ShownScaled), len(shift), space)
         self.replay: PaidReplay = self.model.replay_buffer
         """The memory, of raw states and of actions in [-1, 1]."""
         self.replay.pay = pay
@@ -82,11 +84,20 @@ class _ShownScaled(PaidReplay):
         return batch._replace(observations=now, next_observations=after)
 
 
-def _sac(size: int, hidden: tuple[int, ...], space: Box, settings: SacSettings) -> Any:
-    """The library's SAC without an environment."""
-    model: Any = SAC(
+def make_sac(
+    env: BatchedVecEnv | None,
+    space: Box,
+    settings: SacSettings,
+    hidden: tuple[int, ...],
+    memory: type[ReplayBuffer],
+) -> SAC:
+    """SAC in `env`, with actions in `space`; without one its networks are still to be made, as `set_up` does.
+
+    hidden: layers of actor and critics. Draws initial weights from the global generators.
+    """
+    return SAC(
         "MlpPolicy",
-        None,  # type: ignore[arg-type]
+        env,  # type: ignore[arg-type]
         learning_rate=settings.rate,
         gamma=settings.discount,
         buffer_size=settings.buffer,
@@ -95,9 +106,8 @@ def _sac(size: int, hidden: tuple[int, ...], space: Box, settings: SacSettings) 
         learning_starts=0,
         ent_coef="auto",
         target_entropy=settings.entropy * float(np.prod(space.shape)),
-        replay_buffer_class=_ShownScaled,
+        replay_buffer_class=memory,
         policy_kwargs={"net_arch": list(hidden), "activation_fn": nn.ReLU},
         device="cpu",
-        _init_setup_model=False,
+        _init_setup_model=env is not None,
     )
-    return set_up(model, size, space)

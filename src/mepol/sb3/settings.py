@@ -40,7 +40,7 @@ class TrpoSettings:
 
 @dataclass(frozen=True)
 class PpoSettings:
-    """One PPO, for explorers that are paid by an intrinsic reward."""
+    """One PPO, for fine-tuning and for explorers that are paid by an intrinsic reward."""
 
     rate: float
     """Learning rate of actor and critic (Adam)."""
@@ -55,13 +55,13 @@ class PpoSettings:
     """Steps of one gradient step."""
     kl: float
     """Passes end where the mean KL of the actions exceeds 1.5 times this, in nats; 0 for no bound."""
-    entropy: float
+    entropy: float = 0.0
     """Weight of the entropy of the actions."""
 
 
 @dataclass(frozen=True)
 class SacSettings:
-    """One SAC, for explorers that are paid by an intrinsic reward."""
+    """One SAC, for fine-tuning and for explorers that are paid by an intrinsic reward."""
 
     rate: float
     """Learning rate of actor, critics and temperature (Adam)."""
