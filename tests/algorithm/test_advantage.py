@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mepol.algorithm import AscentConfig, Critic, CriticConfig, GaussianPolicy, Iterate, KnnLandscape, Paths
-from mepol.algorithm.advantage import _judged, _surrogate, climb_by_advantage, joint_optimiser
+from mepol.algorithm.advantage import _judged, _of_order, _surrogate, climb_by_advantage, joint_optimiser
 from mepol.algorithm.critic import advantages
 from mepol.envs.make import make_env
 from mepol.errors import ConfigError
@@ -107,6 +107,31 @@ def test_a_ratio_beyond_the_clip_brings_no_gain(ratio: float, gain: float, slope
     assert log_ratio.grad.item() == pytest.approx(slope)
 
 
+@given(st.integers(0, 10**6), st.floats(0.05, 0.95))
+def test_worth_of_an_order_is_the_gradient_of_renyis_entropy(seed: int, alpha: float) -> None:
+    """Five places of masses p: moving mass along f changes the entropy as f and the worth vary together."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(5, 3.0)) * 0.9 + 0.02
+    worth = _of_order(alpha, -np.log(p))
+
+    def entropy(q: np.ndarray) -> float:
+        return float(np.log((q**alpha).sum()) / (1 - alpha))
+
+    slopes, together = [], []
+    for f in rng.standard_normal((4, 5)):
+        step = 1e-5 * p * (f - p @ f)
+        slopes.append((entropy(p + step) - entropy(p - step)) / 2e-5)
+        together.append(p @ ((f - p @ f) * worth))
+    factor = np.dot(slopes, together) / np.dot(together, together)
+    assert factor > 0
+    np.testing.assert_allclose(slopes, factor * np.array(together), rtol=1e-4, atol=1e-7)
+
+
+def test_order_one_is_the_papers() -> None:
+    worth = np.array([1.0, -2.0, 0.5])
+    assert _of_order(1.0, worth) is worth
+
+
 # --- critic -------------------------------------------------------------------------------------------------------
 
 
@@ -120,6 +145,33 @@ def test_the_critic_starts_at_zero_and_learns_a_known_value(make_policy: Callabl
     with torch.no_grad():
         left = (critic(states) - returns).var() / returns.var()
     assert left < 0.1
+
+
+@pytest.mark.parametrize(("units", "low", "high"), [("relu", 10.0, 40.0), ("tanh", 0.5, 3.0)])
+def test_only_a_critic_of_relu_goes_on_beyond_what_it_knows(units: str, low: float, high: float) -> None:
+    """Taught V = x between -1 and 1, asked at 20."""
+    critic = make_critic(1, critic_steps=400, critic_units=units)
+    states = torch.linspace(-1, 1, 2000)[:, None]
+    critic.watch(states)
+    critic.fit(states, states[:, 0], torch.optim.Adam(critic.parameters(), 1e-3))
+    assert low < critic(torch.tensor([[20.0]])).item() < high
+
+
+def test_optimism_is_the_mean_of_what_the_critic_learns(walker: GaussianPolicy) -> None:
+    batch = collect(walker, make_env("mepol/GridWorld-v0", 4), 50, seed=stream(0, Stream.BATCH))
+    critic = make_critic(trace=0.0, optimism=3.0)  # it starts at zero: a return is the reward
+    critic.watch(Paths.of(batch).states)
+    _, returns = _judged(batch, np.random.default_rng(0).standard_normal(200), critic, 1.0)
+    assert returns.mean().item() == pytest.approx(3.0, abs=1e-5)
+    assert returns.std(correction=0).item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_optimism_is_all_one_to_a_critic_that_knows_it() -> None:
+    rng, config = np.random.default_rng(3), CriticConfig(discount=0.9, trace=0.8)
+    rewards, values = rng.standard_normal((3, 20)), rng.standard_normal((3, 21))
+    plain = advantages(rewards, values, np.full(3, 20), config)
+    raised = advantages(rewards + 3, values + 3 / (1 - 0.9), np.full(3, 20), config)
+    np.testing.assert_allclose(raised, plain, atol=1e-12)
 
 
 def test_standardisation_follows_the_states_gently_after_the_first_batch() -> None:

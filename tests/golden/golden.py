@@ -56,11 +56,12 @@ _PLAIN = (
 )
 
 _PASSES = ("--learning-rate", "1.5e-4", "--max-steps", "4", "--damping", "1e-8")
+_LEVEL = ("--critic-units", "tanh", "--optimism", "0", "--order", "1")
 
 CASES: dict[str, tuple[str, ...]] = {
     "importance": ("explore", "gridworld", *_RUN, "--learning-rate", "1e-3", "--max-steps", "5", "--eps", "1e-9"),
     "sgd": ("explore", "mountain-car", *_RUN, "--optimiser", "sgd", "--learning-rate", "1e-3", "--scale-inputs"),
-    "advantage": ("explore", "ant", "--fast", *_RUN, "--horizon", "12", "--features", "x,y,z", *_PASSES),
+    "advantage": ("explore", "ant", "--fast", *_RUN, "--horizon", "12", "--features", "x,y,z", *_PASSES, *_LEVEL),
     "any": ("explore", "Pendulum-v1", "--fast", *_RUN, "--no-unit-actions", *_PLAIN),
     "random": ("explore", "gridworld", *_RUN, "--explorer", "random", "--eps", "1e-9"),
     "uniform": ("explore", "gridworld", *_RUN, "--explorer", "uniform", "--eps", "1e-9"),

@@ -76,12 +76,24 @@ def _judged(batch: Batch, worth: NDArray[np.float64], critic: Critic, gamma: flo
     """
     visited = batch.visited()
     rewards = np.zeros(visited.shape)
-    rewards[visited] = _standardised(worth)
+    rewards[visited] = _standardised(_of_order(critic.config.order, worth)) + critic.config.optimism
     values = critic.values(batch.states)  # (M, T+1)
     own = dataclasses.replace(critic.config, discount=critic.config.discount * gamma)
     gain = advantages(rewards, values, batch.lengths, own)
     returns = (gain + values[:, :-1])[visited]
     return torch.from_numpy(_standardised(gain[visited])).float(), torch.from_numpy(returns).float()
+
+
+def _of_order(alpha: float, worth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What particles of `worth` (N,), -ln p up to a constant, are worth to Renyi's entropy of order alpha: p^(alpha-1).
+
+    Up to a factor, which standardising takes away, and at alpha = 1 as they were: the gradient of
+    ln(integral of p^alpha) / (1 - alpha) pays p^(alpha - 1) where Shannon's pays -ln p.
+    """
+    if alpha == 1:
+        return worth
+    thin: NDArray[np.float64] = np.exp((1 - alpha) * (worth - worth.max()))
+    return thin
 
 
 def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:

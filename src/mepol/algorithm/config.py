@@ -74,7 +74,16 @@ class CriticConfig:
     critic_steps: Annotated[int, at_least(1)] = 100
     """Regression steps of the critic per epoch."""
     critic_hidden: Annotated[tuple[int, ...], widths()] = (64, 64)
-    """Widths of its hidden tanh layers."""
+    """Widths of its hidden layers."""
+    critic_units: Literal["tanh", "relu"] = "tanh"
+    """Its hidden units. A value by `relu` goes on as it went beyond the states that it knows; one by `tanh` levels
+    off."""
+    optimism: Annotated[float, at_least(0)] = 0.0
+    """Mean of the rewards that the critic learns; their spread is 1. To a critic that knows them it is all one; one
+    that begins at zero has to rise, and with `relu` it rises most where it has seen nothing yet."""
+    order: Annotated[float, above(0, 1)] = 1.0
+    """alpha of the Renyi entropy that is climbed; 1 is the paper's, Shannon's. The lower, the more a particle in a
+    thin place is worth. What is measured is Shannon's in any case."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -19,7 +19,7 @@ KEEP = 0.8  # share of the old input statistics that an update keeps
 
 
 class Critic(nn.Module):
-    """V(s): a tanh network of standardised states; it starts at zero everywhere."""
+    """V(s): a network of standardised states; it starts at zero everywhere."""
 
     shift: Tensor
     scale: Tensor
@@ -42,9 +42,10 @@ class Critic(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """(..., S) states -> (...) values."""
+        bend = torch.relu if self.config.critic_units == "relu" else torch.tanh
         x = (states - self.shift) / self.scale
         for layer in self.layers[:-1]:
-            x = torch.tanh(layer(x))
+            x = bend(layer(x))
         out: Tensor = self.layers[-1](x)
         return out[..., 0]
 
