@@ -54,6 +54,7 @@ def test_an_untrained_policy_lies_outside_the_interval():
 @pytest.mark.parametrize("name", shipped_names())
 def test_every_entry_loads_and_its_card_says_what_its_results_say(name: str):
     run, results = mepol.open(f"zoo:{name}"), results_of(name)
+    assert results["command"] == command_of(run.config)  # also once a preset has changed
     policy = mepol.load_policy(f"zoo:{name}")
     assert policy.widths == run.policy.widths
     assert policy.widths[0] == run.domain.state_dim
