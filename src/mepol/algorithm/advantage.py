@@ -7,8 +7,8 @@ At the sampling policy, the gradient of Eq. 2 is a likelihood-ratio gradient,
 a particle is worth the log-volume of its neighbourhood (`Landscape.worth`). Eq. 2 leaves the sum over all later
 particles as it is, with no baseline but the mean, and this is most of its noise. Here the sum is a generalised
 advantage against a learnt value of the state, and the policy climbs its clipped surrogate (PPO, Schulman et al. 2017)
-in minibatches. The objective is the paper's, up to the discount; so is the judge: each pass over the batch is kept or
-undone by Eq. 3.
+in minibatches. The objective is the paper's, up to the discount and unless another order of entropy is asked for; the
+judge is the paper's in any case: each pass over the batch is kept or undone by Eq. 3.
 
 What it gives up: within an epoch the density is taken as fixed, where Eq. 2 follows it. On slow domains (GridWorld's
 rooms) that overshoots, and Eq. 2 is the calmer rule; docs/results/performance.md has the comparison.

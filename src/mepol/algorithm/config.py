@@ -59,7 +59,7 @@ class AscentConfig:
 
 @dataclass(frozen=True)
 class CriticConfig:
-    """The critic of the rule `advantage`; nothing else reads it."""
+    """The critic of the rule `advantage`, and what it is taught; nothing else reads it."""
 
     discount: Annotated[float, within(0, 1)] = 0.99
     """gamma: how far ahead a step is credited, about 1 / (1 - gamma) steps."""
