@@ -27,7 +27,8 @@ from bench.clock import middle_half, seconds
 from mepol.algorithm import RULES, Batch, GaussianPolicy, KnnLandscape, Step
 from mepol.algorithm.policy import ROWS
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.learner import make_policy, search
+from mepol.exploration.learner import search
+from mepol.exploration.policies import make_policy
 from mepol.exploration.presets import preset
 from mepol.exploration.workshop import open_workshop
 from mepol.neighbours import Neighbours

@@ -13,7 +13,7 @@ from mepol.algorithm.batch import Batch
 from mepol.envs.coordinates import Grid
 from mepol.envs.domain import Domain
 from mepol.evaluation import measure_states
-from mepol.exploration.learner import make_policy as initial_policy
+from mepol.exploration.policies import make_policy as initial_policy
 from mepol.exploration.presets import preset
 from mepol.exploration.workshop import open_workshop, protocol_of
 from mepol.runs.streams import Stream, stream

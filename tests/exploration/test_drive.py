@@ -20,7 +20,8 @@ from mepol.envs.make import make_env
 from mepol.errors import CoincidentParticlesError, ConfigError, EnvironmentFault, RunError
 from mepol.exploration.config import EvaluationConfig, ExploreConfig
 from mepol.exploration.drive import explore, resume
-from mepol.exploration.learner import make_policy, search, standardise_inputs
+from mepol.exploration.learner import search
+from mepol.exploration.policies import make_policy, standardise_inputs
 from mepol.exploration.presets import preset
 from mepol.exploration.workshop import domain_of, open_workshop
 from mepol.runs.callbacks import Progress

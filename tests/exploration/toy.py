@@ -13,7 +13,7 @@ from torch import nn
 from mepol import Explorer
 from mepol.algorithm import RULES, Batch, KnnLandscape, Rule
 from mepol.exploration.explorers import Improvement, Kind
-from mepol.exploration.learner import make_policy
+from mepol.exploration.policies import make_policy
 from mepol.runs.state import State
 from mepol.runs.streams import Stream, stream
 

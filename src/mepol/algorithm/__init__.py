@@ -42,6 +42,7 @@ from mepol.algorithm.landscape import KnnLandscape, Landscape
 from mepol.algorithm.loop import Epoch, Iterate, ascend, climb_by_importance, importance_weights, mepol
 from mepol.algorithm.policy import GaussianPolicy, Policy, Stateful
 from mepol.algorithm.rules import RULES
+from mepol.algorithm.symmetry import Mirror, Symmetry
 from mepol.algorithm.tail import TailLandscape, tail_weights
 
 __all__ = [
@@ -58,12 +59,14 @@ __all__ = [
     "Iterate",
     "KnnLandscape",
     "Landscape",
+    "Mirror",
     "Paths",
     "Policy",
     "PolicyConfig",
     "Rule",
     "Stateful",
     "Step",
+    "Symmetry",
     "TailLandscape",
     "Undo",
     "Watch",

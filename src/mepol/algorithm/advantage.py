@@ -123,6 +123,7 @@ def by_advantage(
 ) -> Ascent:
     """The rule for `policy`, with a new critic whose weights `rng` draws."""
     judge = Critic(state_dim, critic, rng)
+    judge.tie(getattr(policy, "symmetries", ()))
     optimiser = joint_optimiser(policy, judge, config)
     return Ascent(
         lambda batch, landscape: climb_by_advantage(policy, judge, optimiser, batch, landscape, config),

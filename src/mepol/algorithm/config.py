@@ -102,6 +102,9 @@ class PolicyConfig:
     policies: Annotated[int, within(1, 1000)] = 1
     """Policies whose visited states are pooled: one network with a head per policy, each acting in every so many-th
     trajectory; 1 is the paper's single policy."""
+    symmetric: bool = False
+    """Do in a mirrored state what the mirrored action is, where the environment names its mirrors (Ant, Humanoid,
+    GridWorld): what is learnt on one side is known on the other. The paper's policy learns each side by itself."""
     zero_mean_steps: Annotated[int, at_least(0)] = 100
     """Regression steps that bring the initial mean to zero; 0 leaves the Xavier start."""
     mirror: bool = False
@@ -118,4 +121,6 @@ class PolicyConfig:
         check(self)
         paired = bool(self.hidden) and self.hidden[-1] % 2 == 0
         require(paired or not self.mirror, "hidden", self.hidden, "even in its last width to be mirrored")
+        alone = "1 with `symmetric`: all would go the same ways"
+        require(self.policies == 1 or not self.symmetric, "policies", self.policies, alone)
         require(self.mirror or not self.standardise, "standardise", self.standardise, "used with mirror alone")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from mepol.algorithm.pictures import Eye, Picture, draw_layer
+from mepol.algorithm.symmetry import Symmetry
 
 
 class ReluNetwork(nn.Module):
@@ -27,6 +28,8 @@ class ReluNetwork(nn.Module):
 
     shift: Tensor
     scale: Tensor
+    symmetries: tuple[Symmetry, ...] = ()
+    """What its weights are tied by."""
 
     @torch.random.fork_rng(devices=[])
     def __init__(self, state_dim: int, outputs: int, hidden: tuple[int, ...], picture: Picture | None = None) -> None:

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.pictures import Picture
+from mepol.algorithm.symmetry import Mirror, Symmetry, even_inputs, is_tied, keep_alike, tie
 from mepol.errors import PolicyFileError
 from mepol.neighbours import torch_threads
 
@@ -194,6 +195,22 @@ class GaussianPolicy(NetworkPolicy):
         super().__init__(state_dim, action_dim, hidden, picture)
         self.correlation = correlation
         self.log_std = nn.Parameter(torch.zeros(action_dim))
+
+    def tie(self, symmetries: tuple[Symmetry, ...]) -> None:
+        """From here on do in the image of a state what the image of the action is; spreads are those of the images."""
+        states, actions = self._sides(symmetries)
+        tie(self.layers, states, actions)
+        keep_alike(self.log_std, actions)
+        even_inputs(self.shift, self.scale, states)
+        self.symmetries = symmetries
+
+    def has(self, symmetries: tuple[Symmetry, ...]) -> bool:
+        """Whether it does so already, by its weights."""
+        return is_tied(self.layers, *self._sides(symmetries))
+
+    @staticmethod
+    def _sides(symmetries: tuple[Symmetry, ...]) -> tuple[list[Mirror], list[Mirror]]:
+        return [symmetry.states for symmetry in symmetries], [symmetry.actions for symmetry in symmetries]
 
     def mean(self, states: Tensor) -> Tensor:
         """(..., S) states -> (..., A) mean actions."""

@@ -21,9 +21,28 @@ import numpy as np
 from mepol.envs.batched import Array, SingleEnv
 from mepol.envs.physics import MujocoVectorEnv, free_body_names, load_spec
 from mepol.envs.rendering import View
+from mepol.envs.symmetries import reflection
 
 JOINTS = ("hip_1", "ankle_1", "hip_2", "ankle_2", "hip_3", "ankle_3", "hip_4", "ankle_4")
 FEATURE_NAMES = free_body_names(JOINTS)
+ACTIONS = ("hip_4", "ankle_4", "hip_1", "ankle_1", "hip_2", "ankle_2", "hip_3", "ankle_3")
+_HIPS, _ANKLES = JOINTS[::2], JOINTS[1::2]
+SYMMETRIES = (  # legs 1 to 4 stand at (x, y) = (+, +), (-, +), (-, -), (+, -)
+    reflection(
+        FEATURE_NAMES,
+        ACTIONS,
+        "y",
+        {"hip_1": "hip_4", "hip_2": "hip_3", "ankle_1": "ankle_4", "ankle_2": "ankle_3"},
+        _HIPS,
+    ),
+    reflection(
+        FEATURE_NAMES,
+        ACTIONS,
+        "x",
+        {"hip_1": "hip_2", "hip_3": "hip_4", "ankle_1": "ankle_2", "ankle_3": "ankle_4"},
+        (*_HIPS, *_ANKLES),
+    ),
+)
 MODEL = "envs/mujoco/assets/ant.xml"
 FRAME_SKIP = 5
 NOISE = 0.1
@@ -33,6 +52,7 @@ class AntVectorEnv(MujocoVectorEnv):
     """M ants, each alone on its plane."""
 
     view = View(distance=6.0, track=1)
+    symmetries = SYMMETRIES
 
     def __init__(self, num_envs: int = 1, render_mode: str | None = None, threads: int | None = None) -> None:
         model = load_spec("gymnasium", MODEL).compile()

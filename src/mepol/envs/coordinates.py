@@ -32,17 +32,22 @@ FILE_MODULE = "mepol_file_"
 # --- Names --------------------------------------------------------------------------------------------------------
 
 
-def feature_names(env: Any, state_dim: int) -> tuple[str, ...]:
-    """The environment's own names for its coordinates (`feature_names`), or `0`, `1`, ... where it has none.
+def told_by(env: Any, name: str) -> Any:
+    """An attribute of the environment, of what it wraps, or of the single environments that it steps in turn; or None.
 
-    They are an attribute of the environment, of what it wraps, or of the single environments that it steps in turn.
+    Of wrappers the outermost that has it is asked.
     """
     inner = getattr(env, "unwrapped", env)
     single = (getattr(inner, "envs", None) or [None])[0]
-    found = [getattr(place, "feature_names", None) for place in (env, inner)]
-    if isinstance(single, gymnasium.Env) and single.has_wrapper_attr("feature_names"):
-        found.append(single.get_wrapper_attr("feature_names"))  # the outermost wrapper that has them
-    names = next((names for names in found if names is not None), None)
+    found = [getattr(place, name, None) for place in (env, inner)]
+    if isinstance(single, gymnasium.Env) and single.has_wrapper_attr(name):
+        found.append(single.get_wrapper_attr(name))
+    return next((value for value in found if value is not None), None)
+
+
+def feature_names(env: Any, state_dim: int) -> tuple[str, ...]:
+    """The environment's own names for its coordinates (`feature_names`), or `0`, `1`, ... where it has none."""
+    names = told_by(env, "feature_names")
     if names is None:
         return tuple(str(i) for i in range(state_dim))
     if isinstance(names, str) or not all(isinstance(n, str) and 0 < len(n) <= MAX_NAME for n in names):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.encoder import RandomEncoder
 from mepol.algorithm.pictures import Picture
+from mepol.algorithm.symmetry import Symmetry
 from mepol.envs import domain_json
 from mepol.envs.choices import Choices, choices_of, kind_of, space_of
 from mepol.envs.contract import check_spaces
@@ -35,6 +36,7 @@ from mepol.envs.layout import Asked, lay_out, span
 from mepol.envs.pixels import Truth, view_of
 from mepol.envs.reachable import reachable_cells
 from mepol.envs.survey import Survey
+from mepol.envs.symmetries import symmetries_of
 from mepol.errors import ConfigError, EnvironmentFault, MepolError, RunError
 from mepol.neighbours import Near, Workers, neighbours, places
 
@@ -82,6 +84,9 @@ class Domain:
     tabular: bool = False
     """Whether states are finitely many and counted: then the entropy is that of the visits to each, of no density."""
 
+    symmetries: tuple[Symmetry, ...] = ()
+    """Mirrors of states and actions that leave the environment as it is, where it names any."""
+
     @staticmethod
     def of(
         env: VectorEnv[Any, Any, Any],
@@ -126,6 +131,7 @@ class Domain:
             choices=choices_of(actions),
             picture=picture,
             truth=truth,
+            symmetries=() if picture else symmetries_of(env, space.shape[0], actions.shape[0]),
             **vars(layout),
         )
 

@@ -17,20 +17,23 @@ from numpy.typing import NDArray
 
 from mepol.algorithm.encoder import RandomEncoder
 from mepol.algorithm.pictures import MAX_SOURCE, Picture
+from mepol.algorithm.symmetry import Mirror, Symmetry, require_commuting
 from mepol.envs.choices import MAX_CHOICES, Choices
 from mepol.envs.coordinates import MAX_BINS, MAX_NAME, Absent, Feature, Floats, Grid, name_of
 from mepol.envs.pixels import Truth
+from mepol.envs.symmetries import MOST
 
 FORMAT = "mepol-domain-1"
 MAX_SIZE = 100_000  # coordinates of an observation, of an action, and features
 MAX_TEXT = 64 * 2**20  # characters
 DTYPES = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 KEYS = ("format", "env", "observations", "actions", "names", "features", "widths", "grid", "ceiling", "reachable")
-LATER = {
+LATER: dict[str, Any] = {
     "floor": 0.0,
     "picture": None,
     "truth": None,
     "tabular": False,
+    "symmetries": [],
 }  # keys that an earlier version did not write, and what they then mean
 GRID_KEYS = ("axes", "low", "high", "bins")
 
@@ -58,7 +61,17 @@ def write(fields: dict[str, Any]) -> str:
         content["truth"] = {"names": truth.names, "range": _range_json(truth.low, truth.high, "float64")}
     if fields["tabular"]:
         content["tabular"] = True
+    if fields["symmetries"]:
+        content["symmetries"] = [_symmetry_json(symmetry) for symmetry in fields["symmetries"]]
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _symmetry_json(symmetry: Symmetry) -> dict[str, list[int]]:
+    """Of each value's image whose value it is, counted from 1, with the sign that it gets."""
+    return {
+        side: [s * (i + 1) for i, s in zip(mirror.index, mirror.sign, strict=True)]
+        for side, mirror in (("states", symmetry.states), ("actions", symmetry.actions))
+    }
 
 
 def _features_json(features: Any) -> Any:
@@ -115,6 +128,7 @@ def read(text: str) -> dict[str, Any]:
         "picture": picture,
         "truth": truth,
         "tabular": content["tabular"],
+        "symmetries": _symmetries(content["symmetries"], len(low), len(action_low)),
     }
 
 
@@ -203,6 +217,18 @@ def _truth(value: Any) -> Truth | None:
     content = _object(value, ("names", "range"), "its truth")
     low, high, _ = _range(content["range"], "truth")
     return Truth(tuple(_text(n, "truth") for n in _list(content["names"], "truth", len(low), len(low))), low, high)
+
+
+def _symmetries(value: Any, state_dim: int, action_dim: int) -> tuple[Symmetry, ...]:
+    items = [_object(item, ("states", "actions"), "each symmetry") for item in _list(value, "symmetries", 0, MOST)]
+    found = tuple(Symmetry(_mirror(item["states"], state_dim), _mirror(item["actions"], action_dim)) for item in items)
+    require_commuting(found)
+    return found
+
+
+def _mirror(value: Any, size: int) -> Mirror:
+    signed = [_whole(n, "symmetries", -size, size) for n in _list(value, "symmetries", size, size)]
+    return Mirror(tuple(abs(n) - 1 for n in signed), tuple(1 if n > 0 else -1 for n in signed))
 
 
 def _encoder(value: dict[str, Any], picture: Picture) -> RandomEncoder:

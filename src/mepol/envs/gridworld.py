@@ -25,6 +25,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from mepol.algorithm.symmetry import Mirror, Symmetry
 from mepol.envs.batched import Array, BatchedEnv, Frame, SingleEnv
 from mepol.envs.terrain import STEEP, drift_of, sloping_up_to, walls_of
 from mepol.errors import EnvironmentFault
@@ -40,6 +41,9 @@ FREE_AREA = (2 * HALF_WIDTH) ** 2 - (2.5 * 5.0 + 2 * 1.25 * 2.5) - 4 * 2.5 * 2.5
 """Area that the agent can reach: 100.25."""
 ENTROPY_CEILING = math.log(FREE_AREA)
 """Differential entropy of the uniform distribution over it: 4.608 nats."""
+
+DIAGONAL = Symmetry(*[Mirror((1, 0), (1, 1))] * 2)
+"""x and y exchanged: rooms, hallways and start are as before."""
 
 
 def blocked(position: Array, walls: Array = WALLS) -> NDArray[np.bool_]:
@@ -79,6 +83,7 @@ class GridWorldVectorEnv(BatchedEnv):
         drift = drift_of(slope, steepness, max_move)
         self._drift = drift if drift.any() else None
         self._slopes_to = sloping_up_to(sloping)
+        self.symmetries = (DIAGONAL,) if layout == "rooms" and self._drift is None else ()
         space = Box(-HALF_WIDTH, HALF_WIDTH, (2,), np.float64)
         super().__init__(num_envs, space, Box(-max_move, max_move, (2,), np.float32), render_mode)
         self._position = np.zeros((num_envs, 2))

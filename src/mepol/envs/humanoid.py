@@ -25,6 +25,7 @@ import numpy as np
 from mepol.envs.batched import SingleEnv
 from mepol.envs.physics import MujocoVectorEnv, free_body_names, load_spec
 from mepol.envs.rendering import View
+from mepol.envs.symmetries import reflection
 
 JOINTS = (
     *("abdomen_z", "abdomen_y", "abdomen_x"),
@@ -34,6 +35,10 @@ JOINTS = (
     *("left_shoulder1", "left_shoulder2", "left_elbow"),
 )
 FEATURE_NAMES = free_body_names(JOINTS)
+ACTIONS = ("abdomen_y", "abdomen_z", *JOINTS[2:])
+_SIDES = {joint: joint.replace("right", "left") for joint in JOINTS if joint.startswith("right")}
+_TURNED = ("abdomen_z", "abdomen_x", *(joint for joint in JOINTS if "shoulder" in joint))  # hips turn as they point
+SYMMETRIES = (reflection(FEATURE_NAMES, ACTIONS, "y", _SIDES, _TURNED),)
 MODEL = "envs/mujoco/assets/humanoid.xml"
 FRAME_SKIP = 5
 NOISE = 0.01
@@ -43,6 +48,7 @@ class HumanoidVectorEnv(MujocoVectorEnv):
     """M humanoids, each alone on its plane."""
 
     view = View(distance=5.0, elevation=-20.0, track=1)
+    symmetries = SYMMETRIES
 
     def __init__(self, num_envs: int = 1, render_mode: str | None = None, threads: int | None = None) -> None:
         model = load_spec("gymnasium", MODEL).compile()

@@ -18,7 +18,7 @@ from mepol.envs.domain import Domain
 from mepol.envs.survey import Survey
 from mepol.estimators import entropy
 from mepol.exploration.config import ExploreConfig
-from mepol.exploration.learner import make_policy
+from mepol.exploration.policies import make_policy
 from mepol.exploration.workshop import (
     FEW,
     NOTHING,

@@ -153,7 +153,7 @@ class ExploreConfig:
         alone = f"1 with the explorer {self.explorer}"
         require(self.rival is None or self.policy.policies == 1, "policies", self.policy.policies, alone)
         self._check_batches(particles)
-        for name in ("mirror", "standardise", "noise_correlation"):  # MaxEnt's policies start as TRPO's do
+        for name in ("mirror", "standardise", "noise_correlation", "symmetric"):  # MaxEnt's policies start as TRPO's do
             chosen = getattr(self.policy, name)
             require(self.explorer != "maxent" or not chosen, name, chosen, "off with the explorer maxent")
 
@@ -223,6 +223,7 @@ class ExploreConfig:
         require(by_weights, "rule", self.ascent.rule, f"importance {alone}: a critic cannot tell them apart")
         require(self.objective == "knn", "objective", self.objective, f"knn {alone}")
         require(self.encoder == "none", "encoder", self.encoder, f"'none' {alone}")
+        require(not self.policy.symmetric, "symmetric", True, f"off {alone}: a mirror of one may be none of another")
         whole = f"a multiple of the {size} of a mini-batch (world_trajectories)"
         require(self.trajectories % size == 0, "trajectories", self.trajectories, whole)
         few = f"below the {size * self.horizon} particles of a mini-batch of {size} trajectories"

@@ -6,24 +6,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from mepol.algorithm.average import Average
 from mepol.algorithm.batch import Batch
-from mepol.algorithm.categorical import CategoricalPolicy
-from mepol.algorithm.config import PolicyConfig
 from mepol.algorithm.curriculum import Curriculum
 from mepol.algorithm.health import Watch
 from mepol.algorithm.landscape import KnnLandscape, Landscape
 from mepol.algorithm.loop import Epoch, mepol
 from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, Policy, one_thread
-from mepol.algorithm.population import PopulationPolicy
 from mepol.algorithm.reuse import Union
 from mepol.algorithm.rules import RULES
 from mepol.algorithm.tail import TailLandscape
@@ -31,6 +25,7 @@ from mepol.envs.domain import Domain
 from mepol.exploration.batches import Batches
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
+from mepol.exploration.policies import Made, make_policy, standardise_inputs
 from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.exploration.workshop import Workshop
 from mepol.neighbours import Workers
@@ -41,9 +36,6 @@ from mepol.runs.streams import Stream, stream
 from mepol.sampling.actors import check_fit
 from mepol.sampling.collect import Actor
 from mepol.settings import require
-
-Made = GaussianPolicy | PopulationPolicy | CategoricalPolicy
-"""What a run can start from."""
 
 
 class MepolExplorer(Explorer):
@@ -82,6 +74,8 @@ class MepolExplorer(Explorer):
         check_fit(start, domain.state_dim, actions, domain.env)
         learns = f"a policy that can learn on, not a {type(start).__name__}"
         require(isinstance(start, Made), "init", self.config.init, learns)
+        if self.config.policy.symmetric and isinstance(start, GaussianPolicy) and start.has(domain.symmetries):
+            start.tie(domain.symmetries)
         return start  # type: ignore[no-any-return]
 
     def improve(self, epoch: int) -> Improvement:
@@ -166,65 +160,6 @@ class MepolExplorer(Explorer):
                     "k-th neighbour, and count as that far (column coinciding of metrics.csv)"
                 )
         return landscape
-
-
-def make_policy(config: ExploreConfig, domain: Domain) -> Made:
-    """The initial policy of a run: seeded weights, then a zero mean, or equal choices, over the observation space."""
-    policy = _with_weights(config.policy, domain, np.random.default_rng(stream(config.seed, Stream.WEIGHTS)))
-    if config.policy.scale_inputs:
-        shift, scale = input_scaling(domain, config.policy.input_range)
-        policy.shift.copy_(torch.from_numpy(shift))
-        policy.scale.copy_(torch.from_numpy(scale))
-    if config.policy.mirror:
-        policy.mirror()
-    if config.policy.zero_mean_steps:
-        rng = np.random.default_rng(stream(config.seed, Stream.ZERO_MEAN))
-        policy.centre(domain.space, rng, steps=config.policy.zero_mean_steps)
-    return policy
-
-
-def _with_weights(own: PolicyConfig, domain: Domain, rng: np.random.Generator) -> Made:
-    if domain.choices is None:
-        sizes = domain.state_dim, domain.action_dim
-        policy: GaussianPolicy | PopulationPolicy = GaussianPolicy(
-            *sizes, own.hidden, own.noise_correlation, domain.picture
-        )
-        if own.policies > 1:
-            policy = PopulationPolicy(*sizes, own.policies, own.hidden, own.noise_correlation)
-        policy.initialise(rng, log_std=own.log_std)
-        return policy
-    discrete = f"0 where actions are discrete, as those of {domain.env}: there is no noise that could be carried on"
-    require(own.noise_correlation == 0, "noise_correlation", own.noise_correlation, discrete)
-    require(own.policies == 1, "policies", own.policies, f"1 where actions are discrete, as those of {domain.env}")
-    choosing = CategoricalPolicy(domain.state_dim, domain.choices, own.hidden, domain.picture)
-    choosing.draw_weights(rng)
-    return choosing
-
-
-def input_scaling(domain: Domain, reach: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(S,) shift and scale that bring each bounded coordinate to +-reach and leave the others as they are."""
-    return domain.middle, np.where(domain.bounded, domain.half_width / reach, 1.0)
-
-
-class Shown(Protocol):
-    """What is shown (s - shift) / scale, both (S,)."""
-
-    shift: Tensor
-    scale: Tensor
-
-
-@torch.no_grad()
-def standardise_inputs(policy: Shown, batch: Batch, domain: Domain, reach: float) -> None:
-    """Bring the unbounded coordinates of a batch's states to mean 0 and spread `reach` at the network's input.
-
-    One that never moves keeps its scale. A mirrored policy's mean is zero whatever it is shown: it acts as before.
-    """
-    states = batch.states[:, :-1][batch.visited()]  # (N, S)
-    spread = states.std(axis=0)
-    unbounded = ~(np.isfinite(domain.low) & np.isfinite(domain.high))
-    chosen = torch.from_numpy(unbounded & (spread > 0))
-    policy.shift[chosen] = torch.from_numpy(states.mean(axis=0)).to(policy.shift)[chosen]
-    policy.scale[chosen] = torch.from_numpy(spread / reach).to(policy.scale)[chosen]
 
 
 def search(batch: Batch, domain: Domain, config: ExploreConfig, workers: Workers) -> KnnLandscape:

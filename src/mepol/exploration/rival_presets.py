@@ -24,7 +24,10 @@ _MAXENT = (
     *rows("code of Hazan et al.", mixture_weights="uniform", mixture_draw="step"),
     *rows("ours (docs/method/rivals.md)", density_points=100_000, scale_reward=True),
 )
-_TRPO_START = rows("MaxEnt's policies start as TRPO's do", mirror=False, standardise=False, noise_correlation=0.0)
+_TRPO_START = (
+    *rows("MaxEnt's policies start as TRPO's do", mirror=False, standardise=False, noise_correlation=0.0),
+    *rows("MaxEnt's policies start as TRPO's do", symmetric=False),
+)
 
 
 def _maxent(horizon: int, trajectories: int, bandwidth: float, *others: Row, **table: Any) -> dict[str, Rows]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mepol.exploration.explorers import Explorer, Improvement
-from mepol.exploration.learner import make_policy
+from mepol.exploration.policies import make_policy
 from mepol.exploration.workshop import Workshop
 from mepol.sampling.actors import Mixture, UniformActor
 from mepol.sampling.collect import Actor

@@ -13,7 +13,7 @@ the exploration policy instead of the untrained actor, and what it reached is wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.policy import GaussianPolicy, one_thread
+from mepol.algorithm.symmetry import Symmetry, keep_alike, tie, tie_value
 from mepol.envs.choices import choices_of
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sampling.collect import Actor, Episodic
@@ -51,6 +52,15 @@ def write_actor(actor: ActorCriticPolicy, policy: ReluNetwork) -> None:
     if isinstance(policy, GaussianPolicy):
         assert isinstance(actor.log_std, Tensor)
         actor.log_std.copy_(policy.log_std)
+
+
+def tie_actor(actor: ActorCriticPolicy, symmetries: Sequence[Symmetry]) -> None:
+    """Keep the symmetries that the weights of `actor` have, and give them to its value function."""
+    states, actions = ([getattr(one, side) for one in symmetries] for side in ("states", "actions"))
+    tie(_actor_layers(actor), states, actions)
+    tie_value((*actor.mlp_extractor.value_net, actor.value_net), states)
+    assert isinstance(actor.log_std, Tensor)
+    keep_alike(actor.log_std, actions)
 
 
 @torch.no_grad()

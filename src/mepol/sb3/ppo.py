@@ -22,7 +22,7 @@ from mepol.algorithm.batch import Batch
 from mepol.algorithm.config import CriticConfig
 from mepol.algorithm.critic import advantages
 from mepol.algorithm.policy import GaussianPolicy, one_thread
-from mepol.sb3.actors import architecture, read_actor, write_actor
+from mepol.sb3.actors import architecture, read_actor, tie_actor, write_actor
 from mepol.sb3.adapter import BatchedVecEnv
 from mepol.sb3.alone import set_up
 from mepol.sb3.library import PPO, ActorCriticPolicy, RolloutBuffer
@@ -32,7 +32,8 @@ from mepol.sb3.settings import PpoSettings
 class BatchPpo:
     """PPO whose actor starts as `start`, in the action space `space`; its critic is drawn from torch's generator.
 
-    Actor and critic are shown (s - shift) / scale, as `start` is; both may be changed until the first update.
+    Actor and critic are shown (s - shift) / scale, as `start` is; both may be changed until the first update. They have
+    the symmetries of `start`, where it has any.
     """
 
     def __init__(self, start: GaussianPolicy, space: Box, settings: PpoSettings) -> None:
@@ -45,6 +46,8 @@ class BatchPpo:
         bare.shift.zero_()
         bare.scale.fill_(1.0)
         write_actor(self.actor, bare)
+        self.symmetries = start.symmetries
+        tie_actor(self.actor, self.symmetries)
 
     def policy(self) -> GaussianPolicy:
         """The actor as it is now."""

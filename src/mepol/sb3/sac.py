@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.policy import one_thread
+from mepol.algorithm.symmetry import Symmetry
 from mepol.sampling.actors import SquashedPolicy
 from mepol.sb3.actors import read_squashed
 from mepol.sb3.adapter import BatchedVecEnv
@@ -31,6 +32,8 @@ class BatchSac:
     shift, scale: (S,). Actor and critics are shown (s - shift) / scale; both may be changed until the first update.
     hidden: layers of actor and critics. pay: rewards of a batch as it is drawn, which holds raw states.
     """
+
+    symmetries: tuple[Symmetry, ...] = ()
 
     def __init__(
         self, shift: Tensor, scale: Tensor, hidden: tuple[int, ...], space: Box, settings: SacSettings, pay: Pay

@@ -14,11 +14,11 @@ from mepol.algorithm.policy import GaussianPolicy
 from mepol.envs.coordinates import select_coordinates
 from mepol.errors import CheckpointError, ConfigError
 from mepol.exploration.explorers import Explorer, Improvement
-from mepol.exploration.learner import input_scaling
 from mepol.exploration.maxent.config import MAX_MIXTURE
 from mepol.exploration.maxent.maxent import Reward, maxent
 from mepol.exploration.maxent.mixture import mixture_weights
 from mepol.exploration.maxent.oracle import batch_shape, train
+from mepol.exploration.policies import input_scaling
 from mepol.exploration.workshop import Workshop
 from mepol.runs.networks import MAX_PARAMETERS
 from mepol.runs.state import State

@@ -19,7 +19,8 @@ from mepol.envs.domain import Domain
 from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
-from mepol.exploration.learner import Stopwatch, make_policy, standardise_inputs
+from mepol.exploration.learner import Stopwatch
+from mepol.exploration.policies import make_policy, standardise_inputs
 from mepol.exploration.workshop import Workshop
 from mepol.rewards.icm import Icm
 from mepol.rewards.nearest import Apt, Re3
@@ -32,6 +33,7 @@ from mepol.sampling.collect import Actor
 from mepol.sb3.ppo import BatchPpo
 from mepol.sb3.randomness import drawing_from
 from mepol.sb3.sac import BatchSac
+from mepol.settings import require
 
 Make = Callable[[ExploreConfig, int, int], IntrinsicReward]
 """Settings, coordinates of an input, actions -> the reward; initial weights from torch's generator."""
@@ -83,6 +85,8 @@ class RivalExplorer(Explorer):
         if not isinstance(space, Box) or not isinstance(start, GaussianPolicy):
             why = f"its policy is a Gaussian, and {domain.env} has discrete actions"
             raise ConfigError(f"explorer = {config.explorer!r} is not possible: {why}")
+        by_ppo = config.rival.learner == "ppo"
+        require(by_ppo or not start.symmetries, "symmetric", True, "off with the learner sac")
         with drawing_from(stream(config.seed, Stream.RIVAL_WEIGHTS)), one_thread():
             self.learner = self._learner(start, space)
             size = len(domain.widths) if config.rival.reward_inputs == "features" else domain.state_dim
