@@ -216,7 +216,7 @@ def test_a_rival_by_ppo_has_it_too(tmp_path: Path) -> None:
     ("name", "changes", "why"),
     [
         ("mountain-car", {}, "off in mepol/MountainCar-v0, which names no symmetries"),
-        ("gridworld", {"policies": 2}, "1 with `symmetric`"),
+        ("gridworld", {"policies": 2}, "1 with a symmetric policy"),
         ("gridworld", {"env_kwargs": {"slope": "east"}}, "names no symmetries"),
         ("CartPole-v1", {}, "off where actions are discrete"),
         ("gridworld", {"explorer": "maxent"}, "off with the explorer maxent"),

@@ -121,6 +121,6 @@ class PolicyConfig:
         check(self)
         paired = bool(self.hidden) and self.hidden[-1] % 2 == 0
         require(paired or not self.mirror, "hidden", self.hidden, "even in its last width to be mirrored")
-        alone = "1 with `symmetric`: all would go the same ways"
+        alone = "1 with a symmetric policy: all would go the same ways (--no-symmetric)"
         require(self.policies == 1 or not self.symmetric, "policies", self.policies, alone)
         require(self.mirror or not self.standardise, "standardise", self.standardise, "used with mirror alone")

@@ -24,9 +24,10 @@ _MAXENT = (
     *rows("code of Hazan et al.", mixture_weights="uniform", mixture_draw="step"),
     *rows("ours (docs/method/rivals.md)", density_points=100_000, scale_reward=True),
 )
+_EACH_SIDE = rows("their policies learn each side by itself", symmetric=False)
 _TRPO_START = (
     *rows("MaxEnt's policies start as TRPO's do", mirror=False, standardise=False, noise_correlation=0.0),
-    *rows("MaxEnt's policies start as TRPO's do", symmetric=False),
+    *_EACH_SIDE,
 )
 
 
@@ -54,5 +55,5 @@ HAND_RIVALS = _maxent(10_000, 20, 1.0, *_WHITE, trpo_steps=500) | _OF_WHITE_NOIS
 
 
 def start_of(explorer: str) -> Rows:
-    """What an explorer's own start leaves no choice of, whatever the domain's policy starts from."""
-    return _TRPO_START if explorer == "maxent" else ()
+    """What an explorer's own start has, whatever the domain's policy starts from."""
+    return _TRPO_START if explorer == "maxent" else _EACH_SIDE if explorer in ("apt", "re3", "rnd") else ()
