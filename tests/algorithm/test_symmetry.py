@@ -161,6 +161,22 @@ def test_a_critic_values_images_alike() -> None:
             torch.testing.assert_close(critic(one.states.image(states)), values)
 
 
+def test_without_mirrors_nothing_is_tied() -> None:
+    critic = Critic(4, CriticConfig(critic_hidden=(5,)), np.random.default_rng(0))  # of any width
+    before = copy.deepcopy(critic.state_dict())
+    critic.tie(())
+    assert all(torch.equal(before[name], tensor) for name, tensor in critic.state_dict().items())
+    assert all(not parameter._backward_hooks for parameter in critic.parameters())
+
+
+def test_spreads_that_differ_begin_at_their_mean() -> None:
+    policy = GaussianPolicy(4, 3, (16,))
+    with torch.no_grad():
+        policy.log_std.copy_(torch.tensor([-1.0, 0.0, 2.0]))
+    policy.tie(BOTH)
+    assert policy.log_std.tolist() == [-0.5, -0.5, 2.0]
+
+
 def test_layers_too_narrow_for_groups_are_refused() -> None:
     with pytest.raises(ConfigError, match="hidden = 12 is not possible: it must be a multiple of 8 with 2 symmetries"):
         new_policy(hidden=(12,))
@@ -198,7 +214,7 @@ def test_who_goes_on_from_a_symmetric_policy_may_keep_it_so(tmp_path: Path) -> N
     kept = mepol.explore("gridworld", out=tmp_path / "kept", init=first, **SMALL, symmetric=True)
     left = mepol.explore("gridworld", out=tmp_path / "left", init=first, **SMALL)
     assert [run.policy.has(gridworld_mirror()) for run in (first, kept, left)] == [True, True, False]
-    plain = mepol.explore("gridworld", out=tmp_path / "plain", **SMALL)
+    plain = mepol.explore("gridworld", out=tmp_path / "plain", **{**SMALL, "hidden": (6, 8)})
     other = mepol.explore("gridworld", out=tmp_path / "other", init=plain, **SMALL, symmetric=True)
     assert not other.policy.has(gridworld_mirror())  # what it started from was not
 

@@ -95,14 +95,21 @@ def tie(layers: Iterable[nn.Module], inputs: Sequence[Mirror], outputs: Sequence
     """Make linear layers, with units between them that bend each value alike, symmetric, and keep them so.
 
     The image of an input gives the image of the output, for each of n mirrors of both. Weights stay as wide as they
-    were drawn; those that are symmetric already stay what they are.
+    were drawn; those that are symmetric already stay what they are. Without mirrors layers stay as they are.
     """
-    for parameter, evened in _evenings(layers, inputs, outputs):
-        _keep(parameter, evened, len(inputs))
+    widening = math.sqrt(2.0 ** len(inputs))  # a mean of so many that were drawn is narrower
+    for parameter, evened in _evenings(layers, inputs, outputs) if inputs else ():
+        with torch.no_grad():
+            if not torch.equal(evened(parameter), parameter):
+                parameter.copy_(evened(parameter) * widening)
+        parameter.register_hook(evened)  # type: ignore[no-untyped-call]
 
 
 def is_tied(layers: Iterable[nn.Module], inputs: Sequence[Mirror], outputs: Sequence[Mirror]) -> bool:
-    """Whether layers are symmetric as `tie` makes them."""
+    """Whether layers are symmetric as `tie` makes them; those of other widths are not."""
+    *hidden, _ = [layer.out_features for layer in layers if isinstance(layer, nn.Linear)]
+    if any(width % _group(len(inputs)) for width in hidden):
+        return False
     return all(torch.equal(evened(parameter), parameter) for parameter, evened in _evenings(layers, inputs, outputs))
 
 
@@ -119,7 +126,10 @@ def _evenings(
 
 def keep_alike(spread: Tensor, mirrors: Sequence[Mirror]) -> None:
     """Keep one value per action, such as a spread, equal to that of the action's images; a sign does not matter."""
-    _keep(spread, partial(_among, mirrors=[_unsigned(mirror) for mirror in mirrors]), len(mirrors))
+    evened = partial(_among, mirrors=[_unsigned(mirror) for mirror in mirrors])
+    with torch.no_grad():
+        spread.copy_(evened(spread))
+    spread.register_hook(evened)  # type: ignore[no-untyped-call]
 
 
 def tie_value(layers: Iterable[nn.Module], inputs: Sequence[Mirror]) -> None:
@@ -132,15 +142,6 @@ def even_inputs(shift: Tensor, scale: Tensor, mirrors: Sequence[Mirror]) -> None
     """Make (S,) shift and scale of a network's input those of its images too, in place."""
     shift.copy_(_among(shift, mirrors))
     scale.copy_(_among(scale, [_unsigned(mirror) for mirror in mirrors]))
-
-
-def _keep(parameter: Tensor, evened: Evened, mirrors: int) -> None:
-    """Make a parameter what `evened` gives of it, and every gradient that it gets."""
-    with torch.no_grad():
-        even = evened(parameter)
-        if not torch.equal(even, parameter):
-            parameter.copy_(even * math.sqrt(2.0**mirrors))  # a mean of so many that were drawn is narrower
-    parameter.register_hook(evened)  # type: ignore[no-untyped-call]
 
 
 def _between(weight: Tensor, before: Sequence[Mirror], after: Sequence[Mirror]) -> Tensor:
@@ -166,6 +167,11 @@ def _unsigned(mirror: Mirror) -> Mirror:
 
 def _units(width: int, mirrors: int) -> list[Mirror]:
     """How the units of a hidden layer change places: groups of 2^mirrors, in which each mirror turns one bit."""
-    group = 2 ** (mirrors + 1)  # and the halves of a layer hold whole groups, which `ReluNetwork.mirror` needs
+    group = _group(mirrors)
     require(width % group == 0, "hidden", width, f"a multiple of {group} with {mirrors} symmetries")
     return [Mirror(tuple(unit ^ (1 << bit) for unit in range(width)), (1,) * width) for bit in range(mirrors)]
+
+
+def _group(mirrors: int) -> int:
+    """What the width of a hidden layer is a multiple of: halves, as `ReluNetwork.mirror` has them, of whole groups."""
+    return 1 << (mirrors + 1)
