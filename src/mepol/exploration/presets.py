@@ -204,8 +204,8 @@ _HOPEFUL = rows(_BODIES, critic_units="relu", optimism=3.0)
 # On a plane without end, moreover, a particle is worth the distance to its neighbour itself, not its logarithm (order
 # 1 - 1/7 with 7 features).
 _FURTHER = (*_HOPEFUL, *rows(_BODIES, order=0.857))
-# Its four sides are alike: a gradient that knows it has less noise, and bears a step four times as large.
-_ALL_ROUND = rows(_BODIES, symmetric=True, learning_rate=0.01)
+# Where sides are alike: a gradient that knows it has less noise, and bears a step four times as large.
+_ALIKE_SIDES = rows(_BODIES, symmetric=True, learning_rate=0.01)
 # Where a step's worth is shared by 200 actions: the nearest neighbour and the next steps alone tell one from another.
 _NEAREST = (
     *rows(_BODIES, k=1, discount=0.5, learning_rate=0.01, max_steps=2, minibatch=3000, clip=0.9, critic_steps=10),
@@ -214,11 +214,11 @@ _NEAREST = (
 _FAST: dict[str, Rows] = {
     "gridworld": (*_SMALL, *rows(_OURS, learning_rate=1.5e-4, epochs=40)),
     "mountain-car": (*_SMALL, *rows(_OURS, learning_rate=3e-4, k=50, eps=1e-6, epochs=150)),
-    "ant": over(_CRITIC, *_LEAP, *_FURTHER, *_ALL_ROUND, *rows(_OURS, epochs=500)),
+    "ant": over(_CRITIC, *_LEAP, *_FURTHER, *_ALIKE_SIDES, *rows(_OURS, epochs=500)),
     "ant-maze": over(_GENERAL, *_LEAP, *_HOPEFUL, *rows(_BODIES, trajectories=20, k=4, epochs=260)),
     "gridworld-200d": (*_GENERAL, *_NEAREST, *rows(_BODIES, trajectories=5, epochs=80)),
     "humanoid": over(_CRITIC, *_LEAP, *_LOOSE, *rows(_BODIES, epochs=500)),
-    "humanoid-xyz": over(_GENERAL, *_LEAP, *_LOOSE, *rows(_BODIES, epochs=300)),
+    "humanoid-xyz": over(_GENERAL, *_LEAP, *_LOOSE, *_ALIKE_SIDES, *rows(_BODIES, epochs=300)),
     "hand-reach": over(_GENERAL, *_LEAP, *_LOOSE, *rows(_BODIES, epochs=200)),
     "gridworld-slope": over(_SEVERAL, *rows(_WORLDS, learning_rate=5e-4, epochs=60)),
     "multigrid": over(_SEVERAL, *rows(_WORLDS, learning_rate=3e-4, epochs=60)),
