@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mepol.algorithm.config import CriticConfig
-from mepol.algorithm.symmetry import Mirror, Symmetry, even_inputs, tie_value
+from mepol.algorithm.symmetry import Symmetry, even_inputs, tie_value
 
 ROWS = 1000  # states of one regression step
 FAINT = 12.75  # least spread of a pixel, of 255
@@ -30,7 +30,7 @@ class Critic(nn.Module):
     def __init__(self, state_dim: int, config: CriticConfig, rng: np.random.Generator) -> None:
         super().__init__()
         self.config = config
-        self._mirrors: list[Mirror] = []
+        self._symmetries: Sequence[Symmetry] = ()
         widths = (state_dim, *config.critic_hidden, 1)
         self.layers = nn.ModuleList(nn.Linear(i, o) for i, o in itertools.pairwise(widths))
         self.register_buffer("shift", torch.zeros(state_dim))
@@ -45,8 +45,8 @@ class Critic(nn.Module):
 
     def tie(self, symmetries: Sequence[Symmetry]) -> None:
         """From here on value the images of a state alike."""
-        self._mirrors = [symmetry.states for symmetry in symmetries]
-        tie_value(self.layers, self._mirrors)
+        tie_value(self.layers, symmetries)
+        self._symmetries = symmetries
 
     def forward(self, states: Tensor) -> Tensor:
         """(..., S) states -> (...) values."""
@@ -79,7 +79,7 @@ class Critic(nn.Module):
         keep = KEEP if bool(self.scale.any()) else 0.0
         self.shift.lerp_(mean, 1 - keep)
         self.scale.lerp_(spread, 1 - keep)
-        even_inputs(self.shift, self.scale, self._mirrors)
+        even_inputs(self.shift, self.scale, self._symmetries)
 
     def fit(self, states: Tensor, returns: Tensor, optimiser: torch.optim.Optimizer) -> None:
         """Regress V at (N, S) states to their (N,) returns, `critic_steps` times, on evenly spread rows."""

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mepol.algorithm.network import ReluNetwork
 from mepol.algorithm.pictures import Picture
-from mepol.algorithm.symmetry import Mirror, Symmetry, even_inputs, is_tied, keep_alike, tie
+from mepol.algorithm.symmetry import Symmetry, even_inputs, is_tied, keep_alike, tie
 from mepol.errors import PolicyFileError
 from mepol.neighbours import torch_threads
 
@@ -198,19 +198,14 @@ class GaussianPolicy(NetworkPolicy):
 
     def tie(self, symmetries: tuple[Symmetry, ...]) -> None:
         """From here on do in the image of a state what the image of the action is; spreads are those of the images."""
-        states, actions = self._sides(symmetries)
-        tie(self.layers, states, actions)
-        keep_alike(self.log_std, actions)
-        even_inputs(self.shift, self.scale, states)
+        tie(self.layers, symmetries)
+        keep_alike(self.log_std, symmetries)
+        even_inputs(self.shift, self.scale, symmetries)
         self.symmetries = symmetries
 
     def has(self, symmetries: tuple[Symmetry, ...]) -> bool:
         """Whether it does so already, by its weights."""
-        return is_tied(self.layers, *self._sides(symmetries))
-
-    @staticmethod
-    def _sides(symmetries: tuple[Symmetry, ...]) -> tuple[list[Mirror], list[Mirror]]:
-        return [symmetry.states for symmetry in symmetries], [symmetry.actions for symmetry in symmetries]
+        return is_tied(self.layers, symmetries)
 
     def mean(self, states: Tensor) -> Tensor:
         """(..., S) states -> (..., A) mean actions."""

@@ -91,26 +91,52 @@ def require_commuting(symmetries: Sequence[Symmetry]) -> None:
                 )
 
 
-def tie(layers: Iterable[nn.Module], inputs: Sequence[Mirror], outputs: Sequence[Mirror]) -> None:
-    """Make linear layers, with units between them that bend each value alike, symmetric, and keep them so.
+def tie(layers: Iterable[nn.Module], symmetries: Sequence[Symmetry]) -> None:
+    """Make linear layers from states to actions symmetric, and keep them so; what is between them bends values alike.
 
-    The image of an input gives the image of the output, for each of n mirrors of both. Weights stay as wide as they
-    were drawn; those that are symmetric already stay what they are. Without mirrors layers stay as they are.
+    Weights stay as wide as they were drawn; those that are symmetric already stay what they are. Without symmetries
+    layers stay as they are.
     """
+    _tie(layers, [one.states for one in symmetries], [one.actions for one in symmetries])
+
+
+def tie_value(layers: Iterable[nn.Module], symmetries: Sequence[Symmetry]) -> None:
+    """The same of layers from states to one value, which is then that of all images."""
+    _tie(layers, [one.states for one in symmetries], [Mirror((0,), (1,))] * len(symmetries))
+
+
+def is_tied(layers: Iterable[nn.Module], symmetries: Sequence[Symmetry]) -> bool:
+    """Whether layers from states to actions are symmetric as `tie` makes them; those of other widths are not."""
+    *hidden, _ = [layer.out_features for layer in layers if isinstance(layer, nn.Linear)]
+    if any(width % _group(len(symmetries)) for width in hidden):
+        return False
+    sides = [one.states for one in symmetries], [one.actions for one in symmetries]
+    return all(torch.equal(evened(parameter), parameter) for parameter, evened in _evenings(layers, *sides))
+
+
+def keep_alike(spread: Tensor, symmetries: Sequence[Symmetry]) -> None:
+    """Keep one value per action, such as a spread, equal to that of the action's images; a sign does not matter."""
+    evened = partial(_among, mirrors=[_unsigned(one.actions) for one in symmetries])
+    with torch.no_grad():
+        spread.copy_(evened(spread))
+    spread.register_hook(evened)  # type: ignore[no-untyped-call]
+
+
+@torch.no_grad()
+def even_inputs(shift: Tensor, scale: Tensor, symmetries: Sequence[Symmetry]) -> None:
+    """Make (S,) shift and scale of a network's input those of its images too, in place."""
+    shift.copy_(_among(shift, [one.states for one in symmetries]))
+    scale.copy_(_among(scale, [_unsigned(one.states) for one in symmetries]))
+
+
+def _tie(layers: Iterable[nn.Module], inputs: Sequence[Mirror], outputs: Sequence[Mirror]) -> None:
+    """The image of an input is to give the image of the output, for each of n mirrors of both."""
     widening = math.sqrt(2.0 ** len(inputs))  # a mean of so many that were drawn is narrower
     for parameter, evened in _evenings(layers, inputs, outputs) if inputs else ():
         with torch.no_grad():
             if not torch.equal(evened(parameter), parameter):
                 parameter.copy_(evened(parameter) * widening)
         parameter.register_hook(evened)  # type: ignore[no-untyped-call]
-
-
-def is_tied(layers: Iterable[nn.Module], inputs: Sequence[Mirror], outputs: Sequence[Mirror]) -> bool:
-    """Whether layers are symmetric as `tie` makes them; those of other widths are not."""
-    *hidden, _ = [layer.out_features for layer in layers if isinstance(layer, nn.Linear)]
-    if any(width % _group(len(inputs)) for width in hidden):
-        return False
-    return all(torch.equal(evened(parameter), parameter) for parameter, evened in _evenings(layers, inputs, outputs))
 
 
 def _evenings(
@@ -122,26 +148,6 @@ def _evenings(
     for layer, before, after in zip(linear, (inputs, *units), (*units, outputs), strict=True):
         yield layer.weight, partial(_between, before=before, after=after)
         yield layer.bias, partial(_among, mirrors=after)
-
-
-def keep_alike(spread: Tensor, mirrors: Sequence[Mirror]) -> None:
-    """Keep one value per action, such as a spread, equal to that of the action's images; a sign does not matter."""
-    evened = partial(_among, mirrors=[_unsigned(mirror) for mirror in mirrors])
-    with torch.no_grad():
-        spread.copy_(evened(spread))
-    spread.register_hook(evened)  # type: ignore[no-untyped-call]
-
-
-def tie_value(layers: Iterable[nn.Module], inputs: Sequence[Mirror]) -> None:
-    """The same of layers that end in one value, which is that of all images."""
-    tie(layers, inputs, [Mirror((0,), (1,))] * len(inputs))
-
-
-@torch.no_grad()
-def even_inputs(shift: Tensor, scale: Tensor, mirrors: Sequence[Mirror]) -> None:
-    """Make (S,) shift and scale of a network's input those of its images too, in place."""
-    shift.copy_(_among(shift, mirrors))
-    scale.copy_(_among(scale, [_unsigned(mirror) for mirror in mirrors]))
 
 
 def _between(weight: Tensor, before: Sequence[Mirror], after: Sequence[Mirror]) -> Tensor:

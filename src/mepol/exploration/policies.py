@@ -31,7 +31,7 @@ def make_policy(config: ExploreConfig, domain: Domain) -> Made:
         shift, scale = input_scaling(domain, config.policy.input_range)
         policy.shift.copy_(torch.from_numpy(shift))
         policy.scale.copy_(torch.from_numpy(scale))
-        even_inputs(policy.shift, policy.scale, [symmetry.states for symmetry in policy.symmetries])
+        even_inputs(policy.shift, policy.scale, policy.symmetries)
     if config.policy.mirror:
         policy.mirror()
     if config.policy.zero_mean_steps:
@@ -88,4 +88,4 @@ def standardise_inputs(policy: Shown, batch: Batch, domain: Domain, reach: float
     chosen = torch.from_numpy(unbounded & (spread > 0))
     policy.shift[chosen] = torch.from_numpy(states.mean(axis=0)).to(policy.shift)[chosen]
     policy.scale[chosen] = torch.from_numpy(spread / reach).to(policy.scale)[chosen]
-    even_inputs(policy.shift, policy.scale, [symmetry.states for symmetry in policy.symmetries])
+    even_inputs(policy.shift, policy.scale, policy.symmetries)

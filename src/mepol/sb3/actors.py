@@ -56,11 +56,12 @@ def write_actor(actor: ActorCriticPolicy, policy: ReluNetwork) -> None:
 
 def tie_actor(actor: ActorCriticPolicy, symmetries: Sequence[Symmetry]) -> None:
     """Keep the symmetries that the weights of `actor` have, and give them to its value function."""
-    states, actions = ([getattr(one, side) for one in symmetries] for side in ("states", "actions"))
-    tie(_actor_layers(actor), states, actions)
-    tie_value((*actor.mlp_extractor.value_net, actor.value_net), states)
+    if not symmetries:
+        return
+    tie(_actor_layers(actor), symmetries)
+    tie_value((*actor.mlp_extractor.value_net, actor.value_net), symmetries)
     assert isinstance(actor.log_std, Tensor)
-    keep_alike(actor.log_std, actions)
+    keep_alike(actor.log_std, symmetries)
 
 
 @torch.no_grad()
