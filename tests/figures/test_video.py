@@ -72,6 +72,24 @@ def test_two_policies_stand_side_by_side_from_the_same_start(tmp_path):
     assert np.abs(before[0] - before[10]).max() > 5  # another episode, another start
 
 
+def test_ffmpeg_starts_without_a_copy_of_this_process(monkeypatch):
+    """A process of many gigabytes may not be copied: then a call between copy and start would cost the film."""
+    started, real = [], subprocess.Popen
+
+    def spy(*args, **kwargs):
+        started.append(kwargs.get("preexec_fn"))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(subprocess, "Popen", spy)
+    monkeypatch.setenv("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "0")
+    seed = np.random.SeedSequence(0)
+    data = film({"": Constant(0.1, 0.0)}, "mepol/GridWorld-v0", episodes=1, horizon=3, seed=seed)
+    assert data
+    assert started
+    assert set(started) == {None}
+    assert os.environ["IMAGEIO_FFMPEG_NO_PREVENT_SIGINT"] == "0"  # as before
+
+
 @pytest.mark.parametrize(
     ("env_id", "size", "fps"),
     [("mepol/MountainCar-v0", 1, 30), ("mepol/Ant-v0", 8, 20), ("mepol/HandReach-v0", 20, 25)],

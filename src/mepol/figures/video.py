@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -172,13 +173,33 @@ def _mp4(pictures: Iterator[Frame], rate: float) -> bytes:
         size = first.shape[1], first.shape[0]
         film = imageio_ffmpeg.write_frames(str(path), size, fps=rate, macro_block_size=2, quality=7)
         with closing(film):
-            film.send(None)
+            with _without_copy():
+                film.send(None)  # starts ffmpeg
             for picture in chain([first], pictures):
                 film.send(picture)
         data = path.read_bytes() if path.exists() else b""
     if not data:
         raise EnvironmentFault("ffmpeg wrote no film; what it says stands above")
     return data
+
+
+@contextmanager
+def _without_copy() -> Iterator[None]:
+    """Let imageio-ffmpeg start its process without a copy of this one, which a system may refuse to a large process.
+
+    What it does otherwise, between copy and start, is to keep Ctrl-C from ffmpeg. A film that is broken off is not kept
+    in any case.
+    """
+    name = "IMAGEIO_FFMPEG_NO_PREVENT_SIGINT"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _gif(pictures: Iterator[Frame], rate: float) -> bytes:
