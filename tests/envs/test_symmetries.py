@@ -130,7 +130,7 @@ def test_an_environment_of_ones_own_names_them():
     assert domain_of(batch_of(None)).symmetries == ()
 
 
-@pytest.mark.parametrize("wrong", [["left"], [Symmetry(Mirror((0,), (-1,)), Mirror((0,), (-1,)))], [TURNED] * 9])
+@pytest.mark.parametrize("wrong", [["left"], 4, [Symmetry(Mirror((0,), (-1,)), Mirror((0,), (-1,)))], [TURNED] * 9])
 def test_those_that_do_not_fit_are_named(wrong):
     with pytest.raises(EnvironmentFault, match=r"at most 8 .* its 2 state coordinates and 1 actions"):
         symmetries_of(batch_of(wrong), 2, 1)

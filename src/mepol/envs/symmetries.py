@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mepol.algorithm.symmetry import Mirror, Symmetry, require_commuting
@@ -13,7 +14,8 @@ MOST = 8  # symmetries of an environment: a hidden layer has groups of 2 to that
 
 def symmetries_of(env: Any, state_dim: int, action_dim: int) -> tuple[Symmetry, ...]:
     """Those of `env`, none where it names none; EnvironmentFault where they do not fit its states and actions."""
-    found = tuple(told_by(env, "symmetries") or ())
+    told = told_by(env, "symmetries")
+    found = () if told is None else tuple(told) if isinstance(told, Sequence) else (told,)
     sizes = (state_dim, action_dim)
     fits = len(found) <= MOST and all(isinstance(one, Symmetry) for one in found)
     if not fits or any((len(one.states.index), len(one.actions.index)) != sizes for one in found):
