@@ -214,3 +214,17 @@ def test_a_rewound_run_keeps_the_steps_that_led_nowhere(run: RunDirectory) -> No
     run.rewind(1)
     assert (run.path / "steps.csv").read_text().splitlines() == whole[:3]
     assert [row.epoch for row in run.rows()] == [0]
+
+
+def test_a_run_without_its_steps_goes_on_with_a_new_table_of_them(run: RunDirectory) -> None:
+    """They are the longest table, so they are what somebody leaves out when a run is kept; a link is no such thing."""
+    run.append(MetricsRow(0, 0), steps_of(Epoch(0, 24, 1.0, (Step(True, 1e-5, 1.25, 0.1, 20.0),))))
+    head = (run.path / "steps.csv").read_text().splitlines()[0]
+    (run.path / "steps.csv").unlink()
+    (run.path / "steps.csv").symlink_to("nowhere")
+    with pytest.raises(RunError, match=r"steps\.csv"):
+        run.rewind(1)
+    (run.path / "steps.csv").unlink()
+    run.rewind(1)
+    assert (run.path / "steps.csv").read_text() == head + "\n"
+    assert [row.epoch for row in run.rows()] == [0]

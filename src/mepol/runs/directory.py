@@ -201,16 +201,18 @@ class RunDirectory(Generic[C, R]):
 
         Rows, heatmaps, parts and checkpoints of later policies go, with torn last lines and the temporary files of a
         process that was killed; checkpoints that could not be read are set aside as *.bad, where they cannot crowd
-        out good ones. Raises RunError, and changes nothing, when rows of earlier policies are missing or a file to be
-        written is a link.
+        out good ones. A table of details that is gone (it is long, and nothing of the run rests on it) begins anew.
+        Raises RunError, and changes nothing, when rows of earlier policies are missing or a file to be written is a
+        link.
         """
         texts = {}
         for table in (self.phase.metrics, self.phase.details):
             if table:
-                kept = [row for row in table.read(self.path / table.name) if getattr(row, self.phase.turn) < turn]
+                path = self.path / table.name
+                gone = table is self.phase.details and not os.path.lexists(path)
+                kept = [] if gone else [row for row in table.read(path) if getattr(row, self.phase.turn) < turn]
                 if table is self.phase.metrics and [getattr(r, self.phase.turn) for r in kept] != list(range(turn)):
-                    missing = f"does not have one row for each {self.phase.turn} below {turn}"
-                    raise RunError(f"{self.path / table.name} {missing}")
+                    raise RunError(f"{path} does not have one row for each {self.phase.turn} below {turn}")
                 texts[table.name] = table.head + "".join(table.line(row) for row in kept)
         door = self.door
         policies = (self.policy_path(which).name for which in ("last", "best"))
