@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
@@ -61,10 +61,15 @@ class Mirror:
 
     def image(self, values: Tensor, dim: int = -1) -> Tensor:
         """Of a tensor whose dimension `dim` has the n values."""
+        index, signs = self._tensors
         shape = [1] * values.ndim
         shape[dim] = len(self.sign)
-        signs = torch.tensor(self.sign, dtype=values.dtype).view(shape)
-        return values.index_select(dim, torch.tensor(self.index)) * signs
+        return values.index_select(dim, index) * signs.to(values.dtype).view(shape)
+
+    @cached_property
+    def _tensors(self) -> tuple[Tensor, Tensor]:
+        """Index and signs, made once: every gradient is mirrored."""
+        return torch.tensor(self.index), torch.tensor(self.sign, dtype=torch.float32)
 
     def after(self, other: Mirror) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Index and sign of the image of what `other` makes."""
