@@ -25,7 +25,7 @@ from mepol.envs.domain import Domain
 from mepol.exploration.batches import Batches
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
-from mepol.exploration.policies import Made, make_policy, standardise_inputs
+from mepol.exploration.policies import Made, make_policy, take_first_batch
 from mepol.exploration.rows import MetricsRow, StepRow
 from mepol.exploration.workshop import Workshop
 from mepol.neighbours import Workers
@@ -129,8 +129,8 @@ class MepolExplorer(Explorer):
                 self.policy, wanted.trajectories, wanted.horizon, stream(config.seed, Stream.BATCH, epoch)
             )
         is_first = epoch == 0 and self.workshop.start is None
-        if is_first and config.policy.standardise and isinstance(self.policy, ReluNetwork):
-            standardise_inputs(self.policy, batch, self.domain, config.policy.input_range)
+        if is_first and isinstance(self.policy, ReluNetwork):
+            take_first_batch(self.policy, batch, self.domain, config.policy)
         self._batch = batch
         if self._batches is None:
             return batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Protocol
 
 import numpy as np
@@ -12,10 +13,12 @@ from torch import Tensor
 from mepol.algorithm.batch import Batch
 from mepol.algorithm.categorical import CategoricalPolicy
 from mepol.algorithm.config import PolicyConfig
+from mepol.algorithm.doubt import doubt
 from mepol.algorithm.policy import GaussianPolicy
 from mepol.algorithm.population import PopulationPolicy
 from mepol.algorithm.symmetry import Symmetry, even_inputs
 from mepol.envs.domain import Domain
+from mepol.errors import MepolWarning
 from mepol.exploration.config import ExploreConfig
 from mepol.runs.streams import Stream, stream
 from mepol.settings import require
@@ -74,6 +77,23 @@ class Shown(Protocol):
     shift: Tensor
     scale: Tensor
     symmetries: tuple[Symmetry, ...]
+
+
+def take_first_batch(policy: Shown, batch: Batch, domain: Domain, own: PolicyConfig) -> None:
+    """What a new policy makes of the first batch it drew: whether its mirrors are true, and what scale inputs have."""
+    for number, symmetry in enumerate(policy.symmetries, start=1):
+        if (why := doubt(batch, symmetry)) is not None:
+            name = domain.names[why.coordinate]
+            warnings.warn(
+                f"symmetry {number} of {domain.env} does not look true: with the images of the first batch's steps a "
+                f"linear forecast of {name!r} explains {why.lost:.2f} of its variance less than without them, by "
+                f"{why.errors:.0f} standard errors; see which coordinates and actions it exchanges and turns, or leave "
+                "symmetric off",
+                MepolWarning,
+                stacklevel=2,
+            )
+    if own.standardise:
+        standardise_inputs(policy, batch, domain, own.input_range)
 
 
 @torch.no_grad()

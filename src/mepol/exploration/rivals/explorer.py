@@ -20,7 +20,7 @@ from mepol.errors import ConfigError
 from mepol.exploration.config import ExploreConfig
 from mepol.exploration.explorers import Explorer, Improvement
 from mepol.exploration.learner import Stopwatch
-from mepol.exploration.policies import make_policy, standardise_inputs
+from mepol.exploration.policies import make_policy, take_first_batch
 from mepol.exploration.workshop import Workshop
 from mepol.rewards.icm import Icm
 from mepol.rewards.nearest import Apt, Re3
@@ -113,8 +113,8 @@ class RivalExplorer(Explorer):
         with clock.time("sample"):
             seed = stream(config.seed, Stream.BATCH, epoch)
             batch = self.workshop.collect(self.actor(), config.trajectories, config.horizon, seed)
-        if epoch == 0 and config.policy.standardise:
-            standardise_inputs(self.learner, batch, self.domain, config.policy.input_range)
+        if epoch == 0:
+            take_first_batch(self.learner, batch, self.domain, config.policy)
         with drawing_from(stream(config.seed, Stream.RIVAL_UPDATE, epoch)), one_thread():
             self.learn(batch, epoch)
         took = clock.take()
