@@ -44,13 +44,13 @@ def command(arguments: list[str]) -> None:
 
 
 def _list(_: str, __: Path | None) -> None:
-    table = Table("zoo:", "index", "discrete entropy", "METRA's cells", "goals met", "samples", "epoch")
+    table = Table("zoo:", "index", "discrete entropy", "METRA's cells", "goals met", "10⁶ samples")
     table.columns[0].no_wrap = True  # what is typed
     for name in shipped_names():
         found = results_of(name)
         values = (found["measured"].get(column) for column in COLUMNS)
         cells = ["-" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values]
-        table.add_row(name, *cells, str(found["samples"]), str(found["epoch"]))
+        table.add_row(name, *cells, f"{found['samples'] / 1e6:.2f}")
     stdout.print(table, soft_wrap=False)
     stdout.print("mepol zoo card NAME shows the command that made it")
     for name, words in missing().items():
