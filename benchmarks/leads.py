@@ -25,20 +25,8 @@ import torch
 from numpy.typing import NDArray
 
 import mepol
-from mepol.algorithm import (
-    Ascent,
-    Batch,
-    Critic,
-    Iterate,
-    KnnLandscape,
-    Mirror,
-    Paths,
-    Rule,
-    Symmetry,
-    ascend,
-    climb_by_advantage,
-)
-from mepol.algorithm.advantage import _judged, joint_optimiser
+from mepol.algorithm import Ascent, Batch, Critic, Iterate, KnnLandscape, Mirror, Paths, Rule, Symmetry, ascend
+from mepol.algorithm.advantage import _judged, joint_optimiser, judged_by
 from mepol.envs.ant import FEATURE_NAMES, FRAME_SKIP, MODEL, SYMMETRIES, AntVectorEnv
 from mepol.envs.physics import MujocoVectorEnv, load_spec
 from mepol.exploration.presets import preset
@@ -167,14 +155,7 @@ class LateCritic(Critic):
 
 def by_late_advantage(policy: Any, config: Any, critic: Any, state_dim: int, rng: np.random.Generator) -> Ascent:
     """The rule `advantage` with a critic that sees t/T as one more coordinate."""
-    judge = LateCritic(state_dim + 1, critic, rng)
-    judge.tie(getattr(policy, "symmetries", ()))
-    optimiser = joint_optimiser(policy, judge, config)
-    return Ascent(
-        lambda batch, landscape: climb_by_advantage(policy, judge, optimiser, batch, landscape, config),
-        modules={"policy": policy, "critic": judge},
-        optimisers={"ascent": optimiser},
-    )
+    return judged_by(LateCritic(state_dim + 1, critic, rng), policy, config)
 
 
 LATE = Rule("late", "advantages of a critic that sees the time", by_late_advantage, False)

@@ -122,12 +122,16 @@ def by_advantage(
     policy: Policy, config: AscentConfig, critic: CriticConfig, state_dim: int, rng: np.random.Generator
 ) -> Ascent:
     """The rule for `policy`, with a new critic whose weights `rng` draws."""
-    judge = Critic(state_dim, critic, rng)
-    judge.tie(getattr(policy, "symmetries", ()))
-    optimiser = joint_optimiser(policy, judge, config)
+    return judged_by(Critic(state_dim, critic, rng), policy, config)
+
+
+def judged_by(critic: Critic, policy: Policy, config: AscentConfig) -> Ascent:
+    """The rule for `policy` with a critic that has seen nothing; from here on it knows the policy's mirrors."""
+    critic.tie(getattr(policy, "symmetries", ()))
+    optimiser = joint_optimiser(policy, critic, config)
     return Ascent(
-        lambda batch, landscape: climb_by_advantage(policy, judge, optimiser, batch, landscape, config),
-        modules={"policy": policy, "critic": judge},
+        lambda batch, landscape: climb_by_advantage(policy, critic, optimiser, batch, landscape, config),
+        modules={"policy": policy, "critic": critic},
         optimisers={"ascent": optimiser},
     )
 
