@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,8 @@ import torch
 from numpy.typing import NDArray
 
 import mepol
-from mepol.algorithm import Ascent, Batch, Critic, Iterate, KnnLandscape, Mirror, Paths, Rule, Symmetry, ascend
-from mepol.algorithm.advantage import _judged, joint_optimiser, judged_by
+from mepol.algorithm import Ascent, Batch, Critic, KnnLandscape, Mirror, Paths, Rule, Symmetry
+from mepol.algorithm.advantage import judged_by
 from mepol.envs.ant import FEATURE_NAMES, FRAME_SKIP, MODEL, SYMMETRIES, AntVectorEnv
 from mepol.envs.physics import MujocoVectorEnv, load_spec
 from mepol.exploration.presets import preset
@@ -87,44 +87,35 @@ class ClockedAnt(AntVectorEnv):
 # --- the batch before, once more ------------------------------------------------------------------------------------
 
 
+class Again:
+    """The clipped surrogate of a batch and of those kept before it, each around the policy the pass starts from."""
+
+    def __init__(self) -> None:
+        self.kept: deque[tuple[Paths, torch.Tensor, torch.Tensor]] = deque(maxlen=PAST + 1)
+
+    def __call__(
+        self, policy: Any, paths: Paths, sampled: torch.Tensor, gain: torch.Tensor, clip: float
+    ) -> Callable[[slice], torch.Tensor]:
+        """Its surrogate, of rows of every batch."""
+        self.kept.append((paths, sampled, gain))
+        with torch.no_grad():
+            starts = [old.log_prob(policy) for old, _, _ in self.kept]
+
+        def surrogate(rows: slice) -> torch.Tensor:
+            climbed = []
+            for (old, drawn, worth), start in zip(self.kept, starts, strict=True):
+                ratio = (old.log_prob(policy, rows) - drawn[rows]).exp()
+                middle = (start[rows] - drawn[rows]).exp()
+                clipped = torch.clamp(ratio, middle - clip, middle + clip)
+                climbed.append(torch.minimum(ratio * worth[rows], clipped * worth[rows]).mean())
+            return torch.stack(climbed).mean()
+
+        return surrogate
+
+
 def by_advantage_again(policy: Any, config: Any, critic: Any, state_dim: int, rng: np.random.Generator) -> Ascent:
     """The rule `advantage` on this batch and the one before it."""
-    judge = Critic(state_dim, critic, rng)
-    judge.tie(getattr(policy, "symmetries", ()))
-    optimiser = joint_optimiser(policy, judge, config)
-    kept: deque[tuple[Paths, torch.Tensor, torch.Tensor]] = deque(maxlen=PAST + 1)
-
-    def climb(batch: Batch, landscape: Any) -> Any:
-        paths = Paths.of(batch)
-        judge.watch(paths.states)
-        gain, returns = _judged(batch, landscape.worth(), judge, 1.0)
-        with torch.no_grad():
-            sampled = paths.log_prob(policy)
-            kept.append((paths, sampled, gain))
-            starts = [old.log_prob(policy) for old, _, _ in kept]
-        parts = max(1, len(sampled) // critic.minibatch)
-
-        def move() -> None:
-            for part in range(parts):
-                rows = slice(part, None, parts)
-                optimiser.zero_grad()
-                for (old, drawn, worth), start in zip(kept, starts, strict=True):
-                    ratio = (old.log_prob(policy, rows) - drawn[rows]).exp()
-                    middle = (start[rows] - drawn[rows]).exp()
-                    clipped = torch.clamp(ratio, middle - critic.clip, middle + critic.clip)
-                    climbed = torch.minimum(ratio * worth[rows], clipped * worth[rows]).mean() / len(kept)
-                    climbed.backward()
-                optimiser.step()
-
-        @torch.no_grad()
-        def look() -> Iterate:
-            return Iterate.of(paths.log_prob(policy), sampled, paths, landscape)
-
-        steps = ascend(policy, optimiser, config, move=move, look=look)
-        judge.fit(paths.states, returns, optimiser)
-        return steps
-
-    return Ascent(climb, modules={"policy": policy, "critic": judge}, optimisers={"ascent": optimiser})
+    return judged_by(Critic(state_dim, critic, rng), policy, config, surrogates=Again())
 
 
 class LateCritic(Critic):

@@ -17,7 +17,8 @@ rooms) that overshoots, and Eq. 2 is the calmer rule; docs/results/performance.m
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -32,6 +33,11 @@ from mepol.algorithm.landscape import Landscape
 from mepol.algorithm.loop import Iterate, ascend
 from mepol.algorithm.policy import Policy
 
+# What a pass climbs, a scalar, by some rows of the batch's steps. It is made from the policy, the steps (N), their
+# ln pi(a | s) when they were sampled (N,), their advantages (N,) and the clip.
+Surrogate: TypeAlias = Callable[[slice], Tensor]
+Surrogates: TypeAlias = Callable[[Policy, Paths, Tensor, Tensor, float], Surrogate]
+
 
 def climb_by_advantage(
     policy: Policy,
@@ -40,6 +46,7 @@ def climb_by_advantage(
     batch: Batch,
     landscape: Landscape,
     config: AscentConfig,
+    surrogates: Surrogates | None = None,
 ) -> tuple[Step, ...]:
     """Climb from theta_0 by `config.max_steps` passes over the batch, then teach the critic what the batch says."""
     paths = Paths.of(batch, config.state_discount)
@@ -49,14 +56,14 @@ def climb_by_advantage(
         gain = gain * (paths.prior * len(gain)).float()
     with torch.no_grad():
         sampled = paths.log_prob(policy)
+    surrogate = (surrogates or around_the_sampler)(policy, paths, sampled, gain, critic.config.clip)
     parts = max(1, len(sampled) // critic.config.minibatch)
 
     def move() -> None:
         for part in range(parts):
             rows = slice(part, None, parts)  # evenly spread over trajectories and times
-            log_ratio = paths.log_prob(policy, rows) - sampled[rows]
             optimiser.zero_grad()
-            _surrogate(log_ratio, gain[rows], critic.config.clip).backward()  # type: ignore[no-untyped-call]
+            surrogate(rows).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
 
     @torch.no_grad()
@@ -107,6 +114,11 @@ def _surrogate(log_ratio: Tensor, gain: Tensor, clip: float) -> Tensor:
     return torch.minimum(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain).mean()
 
 
+def around_the_sampler(policy: Policy, paths: Paths, sampled: Tensor, gain: Tensor, clip: float) -> Surrogate:
+    """PPO's: clipped around the policy that sampled the batch."""
+    return lambda rows: _surrogate(paths.log_prob(policy, rows) - sampled[rows], gain[rows], clip)
+
+
 def joint_optimiser(policy: Policy, critic: Critic, config: AscentConfig) -> torch.optim.Optimizer:
     """Adam over two groups: the parameters of `policy`, which climb, and those of `critic`, which descend."""
     climbs: dict[str, Any] = {"params": list(policy.parameters())}
@@ -125,12 +137,15 @@ def by_advantage(
     return judged_by(Critic(state_dim, critic, rng), policy, config)
 
 
-def judged_by(critic: Critic, policy: Policy, config: AscentConfig) -> Ascent:
-    """The rule for `policy` with a critic that has seen nothing; from here on it knows the policy's mirrors."""
+def judged_by(critic: Critic, policy: Policy, config: AscentConfig, surrogates: Surrogates | None = None) -> Ascent:
+    """The rule for `policy` with a critic that has seen nothing; from here on it knows the policy's mirrors.
+
+    surrogates: what its passes climb, PPO's unless another is handed in.
+    """
     critic.tie(getattr(policy, "symmetries", ()))
     optimiser = joint_optimiser(policy, critic, config)
     return Ascent(
-        lambda batch, landscape: climb_by_advantage(policy, critic, optimiser, batch, landscape, config),
+        lambda batch, landscape: climb_by_advantage(policy, critic, optimiser, batch, landscape, config, surrogates),
         modules={"policy": policy, "critic": critic},
         optimisers={"ascent": optimiser},
     )
