@@ -181,6 +181,9 @@ def test_the_page_shows_what_was_recorded_from_any_depth(tmp_path: Path, folder:
     assert "| fig-gridworld | random | index |  | 3.30 | 1 of 8 | 9, 10 % | fast | quick |" in page.read_text()
     table.write_text(SUMMARY.head + "".join(SUMMARY.line(replace(row, seeds=2)) for row in made))
     write_page(page, tmp_path / "out", SCALES)
+    assert kept in page.read_text()  # as many seeds, and they learnt from more
+    table.write_text(SUMMARY.head + "".join(SUMMARY.line(replace(row, seeds=3)) for row in made))
+    write_page(page, tmp_path / "out", SCALES)
     assert "recorded" not in page.read_text()
 
 

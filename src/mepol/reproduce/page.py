@@ -26,7 +26,8 @@ RECORDED = "results/recorded.toml"
 def write_page(path: Path, out: Path, scales: Sequence[str]) -> Path:
     """Replace the section between the two marks of the Markdown file `path`; RunError where they are not there.
 
-    Each figure shows the largest of `scales` that is in `out`; a series that was recorded with more seeds, those.
+    Each figure shows the largest of `scales` that is in `out`; a series that was recorded with more seeds, or as many
+    and more samples, that.
     """
     try:
         text = read_text(path, MAX_TABLE)
@@ -42,13 +43,13 @@ def write_page(path: Path, out: Path, scales: Sequence[str]) -> Path:
 
 
 def _rows(figure: Figure, out: Path, scales: Sequence[str], recorded: Path | None) -> list[SummaryRow]:
-    """Of each series the line that rests on more seeds: of the largest scale that is there, or what was recorded."""
+    """Of each series the line of more seeds, or samples: of the largest scale that is there, or what was recorded."""
     tables = [out / scale / figure.name / SUMMARY.name for scale in reversed(scales)]
     made = next((SUMMARY.read(table) for table in tables if table.is_file()), [])
     found: dict[str, SummaryRow] = {}  # a figure has one measure, which a table may name more closely
     for row in [*made, *(_recorded(figure, recorded) if recorded else ())]:
         own = found.setdefault(row.series, row)
-        if row.seeds > own.seeds:
+        if (row.seeds, row.samples) > (own.seeds, own.samples):
             found[row.series] = row
     return list(found.values())
 
